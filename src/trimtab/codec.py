@@ -1,14 +1,15 @@
 """The one codec: records to JSON and back, for the store, for `--json` and for the native programs' messages.
 
 It is strict: an unknown key, a missing one and a value of another type are errors that name the place. Numbers come
-back exactly, infinite ones and NaN too. A record is a dataclass, or a `msgspec.Struct` where its keys are not Python
-names; a numpy array is a list of its numbers.
+back exactly, infinite ones and NaN too; for `--json`, which others read, those are null. A record is a dataclass, or
+a `msgspec.Struct` where its keys are not Python names; a numpy array is a list of its numbers.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,11 @@ def builtins(value: Any) -> Any:
 def encode(value: Any) -> str:
     """A value as compact JSON in one line."""
     return json.dumps(builtins(value), separators=(",", ":"))
+
+
+def encode_strict(value: Any) -> str:
+    """A value as compact JSON in one line that any reader takes: a number that is not finite is null there."""
+    return json.dumps(_finite(builtins(value)), separators=(",", ":"), allow_nan=False)
 
 
 def convert(raw: Any, kind: type[T]) -> T:
@@ -107,6 +113,15 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy":
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+def _finite(raw: Any) -> Any:
+    """Plain values with None for numbers that JSON has no way to write."""
+    if isinstance(raw, Mapping):
+        return {key: _finite(value) for key, value in raw.items()}
+    if isinstance(raw, list | tuple):
+        return [_finite(value) for value in raw]
+    return None if isinstance(raw, float) and not math.isfinite(raw) else raw
 
 
 def _of_kind(kind: Any, raw: Any) -> Any:

@@ -90,6 +90,7 @@ class Loop:
     ) -> None:
         self._plant, self._oversight = plant, oversight
         self._decider = Decider(controller, oversight, settings.seed)
+        self._searches = bool(getattr(controller, "searches", False))
         self._recorder, self._settings, self._stop = recorder, settings, stop
         self._on_event, self._approve = on_event, approve
         self._failures = self._refusals = self._missing = self._young = 0
@@ -112,7 +113,7 @@ class Loop:
                 self._observer.wait(self._observer.now_s() + wait_s)
             status, detail = self._cycle()
         except PlantGone as error:
-            self._note(NoteKind.GONE, str(error))
+            self._note_if_possible(NoteKind.GONE, str(error))
             status, detail = Status.GONE, str(error)
         except BaseException as error:
             self._recorder.finish(Outcome(Status.FAILED, str(error), self._windows, self._restore()))
@@ -210,7 +211,7 @@ class Loop:
             state = MoveState.ADVISED if advises else MoveState.DECLINED if declined else MoveState.OPEN
         stamp = self._recorder.move(window.index, made.proposed, made.move, state)
         if state is MoveState.OPEN:
-            state, detail = self._apply(stamp, changes, made.move.known and not made.move.nearest)
+            state, detail = self._apply(stamp, changes, made.move)
         after = self._configuration if state is MoveState.APPLIED else None
         self._standing = replace(self._standing, fate=made.fate(window, state, detail, after))
         self._on_event(MoveDone(window, made.proposed, made.move, state, detail, after, stamp))
@@ -218,10 +219,11 @@ class Loop:
             self._finished = _finished(made, state)
         return state is MoveState.APPLIED
 
-    def _apply(self, stamp: Stamp, changes: Mapping[str, int], whole: bool) -> tuple[MoveState, str]:
+    def _apply(self, stamp: Stamp, changes: Mapping[str, int], move: Move) -> tuple[MoveState, str]:
         """Applies the open move and stores its outcome; one that is meant as a whole means this or nothing."""
         self._touched = True
         applied: Applied | None = None
+        whole = move.known and not move.nearest
         reached, said = (changes, ()) if whole else self._within_rules(changes)
         try:
             applied = self._plant.apply(reached)
@@ -230,8 +232,10 @@ class Loop:
             self._failures, self._refusals, self._refused = 0, 0, {}
         except ApplyRefused as error:
             state, detail = MoveState.REFUSED, str(error)
-            # The controller is told, and may propose something else; nothing was changed.
-            self._refusals = self._refusals + 1 if changes == self._refused else 1
+            # The controller is told, and may propose something else; nothing was changed. To a search it is one more
+            # failed trial of those that it has.
+            again = changes == self._refused and (move.finished or not self._searches)
+            self._refusals = self._refusals + 1 if again else 1
             self._refused, self._failure = changes, detail
         except ApplyFailed as error:
             state, detail = MoveState.FAILED, str(error)
@@ -250,7 +254,7 @@ class Loop:
 
         Other methods count on their change as it is, or none.
         """
-        if not getattr(self._decider.controller, "searches", False):
+        if not self._searches:
             return changes, ()
         knobs, now = self._standing.knobs, self._configuration
         reached = within_rules(changes, now, knobs, self._plant.objection)
@@ -308,6 +312,14 @@ class Loop:
         finally:
             self._on_event(note)
 
+    def _note_if_possible(self, kind: NoteKind, text: str) -> None:
+        """A note on the end of a run: what has to be put back is, whether or not this can be stored and shown.
+
+        The outcome, which is stored after it, meets the same full store and says so.
+        """
+        with contextlib.suppress(StoreError, OSError):
+            self._note(kind, text)
+
     def _put_back(self) -> bool:
         """Puts back unproven values; True when the configuration from before the run is in force."""
         judge, standing = self._oversight.judge, self._given_up or self._standing
@@ -316,14 +328,15 @@ class Loop:
         final = getattr(self._decider.controller, "final", None)
         back = {} if final is None else final(standing.state)
         if not back and judge is not None:
-            back = judge.final(standing.judge_state)
+            wanted = judge.final(standing.judge_state)
+            back = {name: value for name, value in wanted.items() if self._configuration.get(name) != value}
         back = {knob.name: back[knob.name] for knob in standing.knobs if knob.name in back}
         if not back:
             return False
         said = in_words(back, standing.knobs)
         if any(self._configuration.get(name) != value for name, value in back.items()):
             text = f"nothing shows that the last setting is better than {said}, which comes back"
-            self._note(NoteKind.RESTORE, text)
+            self._note_if_possible(NoteKind.RESTORE, text)
         if all(
             self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))
             for knob in standing.knobs
@@ -332,7 +345,7 @@ class Loop:
         try:
             self._plant.apply(back)
         except TrimtabError as error:
-            self._note(NoteKind.RESTORE, f"could not go back to {said}: {error}")
+            self._note_if_possible(NoteKind.RESTORE, f"could not go back to {said}: {error}")
         return False
 
     def _restore(self) -> bool:
@@ -344,8 +357,7 @@ class Loop:
             self._plant.restore()
         except Exception as error:  # a defect too: how the run ended is stored all the same
             text, restored = f"could not restore the configuration: {error}", False
-        with contextlib.suppress(StoreError):  # the outcome, which is stored next, meets the same and says so
-            self._note(NoteKind.RESTORE, text)
+        self._note_if_possible(NoteKind.RESTORE, text)
         return restored
 
 

@@ -51,13 +51,14 @@ def metric(name: str) -> Metric:
     """The metric of a reading, `METRIC` or `METRIC@CLASS`.
 
     Raises:
-        UsageError: there is none; the message offers the nearest.
+        UsageError: there is none; the message offers the nearest, or all where none is near.
     """
     base, at, class_name = name.partition("@")
     there = known()
     if base not in there:
-        close = difflib.get_close_matches(base, there, 1) or [", ".join(sorted(there))]
-        raise UsageError(f"unknown metric {name!r}; did you mean {close[0]}?")
+        close = difflib.get_close_matches(base, there, 1)
+        offer = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(there))}"
+        raise UsageError(f"unknown metric {name!r}; {offer}")
     if there[base].per_class != bool(class_name) or (at and not class_name):
         wanted = f"{base}@CLASS" if there[base].per_class else base
         raise UsageError(f"unknown metric {name!r}: it is written {wanted}")

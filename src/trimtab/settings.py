@@ -8,6 +8,9 @@ from enum import StrEnum
 from trimtab.core.objective import Objective
 from trimtab.errors import UsageError
 
+LEAST_WINDOW_S = 0.001
+"""In less nothing is measured, and a run of such windows only fills the store."""
+
 
 class Mode(StrEnum):
     """How far trimtab may go."""
@@ -23,14 +26,15 @@ class Settings:
     """How a run goes.
 
     Args:
-        window_s: length of a window, in seconds.
+        window_s: length of a window, in seconds; at least a millisecond.
         duration_s: length of the run, in seconds; infinite to go on until stopped.
         objective: the objective.
         mode: how far to go.
         settle_s: wait after a change before the next window, in seconds; None for a second or half a window.
         early: share of a window after which the guards may cut it short; 0 for never.
         restore: True to put back the configuration from before the run at its end.
-        failures: this many changes in a row that failed end the run, and so does one that is refused so often.
+        failures: this many changes in a row that failed end the run, and so does one that is refused so often,
+            but for a trial of a search.
         missing: this many windows in a row without the objective are worth a note.
         seed: source of the run's randomness.
     """
@@ -47,8 +51,8 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.window_s > 0:
-            raise UsageError(f"a window of {self.window_s:g} s is too short: it must be longer than 0")
+        if not self.window_s >= LEAST_WINDOW_S:
+            raise UsageError(f"a window of {self.window_s:g} s is too short: it must be {LEAST_WINDOW_S:g} s or more")
         if self.window_s > self.duration_s:
             raise UsageError(f"the window ({self.window_s:g} s) is longer than the duration ({self.duration_s:g} s)")
         if not 0 <= self.early < 1:

@@ -51,15 +51,17 @@ def parse_target(url: str, allow_remote: bool = False) -> Target:
         allow_remote: permit an address outside 127.0.0.0/8 and ::1.
 
     Raises:
-        UsageError: not an http URL, an unknown host, or not this machine.
+        UsageError: not an http URL, a port that is none, an unknown host, or not this machine.
     """
     try:
         parts = urlsplit(url)
-        port = parts.port or 80
+        port = 80 if parts.port is None else parts.port
     except ValueError as error:
         raise UsageError(f"{url!r} is not a URL: {error}") from None
     if parts.scheme != "http" or not parts.hostname or parts.username is not None or parts.fragment:
         raise UsageError(f"{url!r} is not a URL of the form http://HOST[:PORT][/PATH]")
+    if port == 0:
+        raise UsageError(f"{url!r} has the port 0, allowed is 1 to 65535")
     addresses = _resolve(parts.hostname, port)
     near = [address for address in addresses if ipaddress.ip_address(address).is_loopback]
     if not near and not allow_remote:

@@ -20,8 +20,9 @@ What is measured again is what the method recommends (`Move.recommended`), else 
 incumbent is believed. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
 configuration again means this one and no other near it. Only where a rule among the knobs refuses the winner by now
 (memory that more connections hold, say) it goes as far as the rules let it, and what they leave of it is the winner
-from there on. The incumbent is what the method names; of one that names
-none, the configuration with the best mean.
+from there on. The incumbent is what the method names; of one that names none, the configuration with the best mean.
+One that recommends nothing cannot tell loads apart: its incumbent has to be better than the start in the mean of all
+trials, or nothing is measured again.
 
 A knob that is left to the operator leaves the search to the others. Trials made, and what was lost and gained in
 them, stay counted. Windows in which that knob had the value that is in force now stay evidence, no others: they
@@ -243,8 +244,11 @@ class Searching:
         inner, move = self.inner.step(state.inner, trial)
         before_s = harm(state, self.objective)[0]
         state = replace(state, inner=inner, trials=(*state.trials, seen))
-        best = self._standing(state, {**state.start, **(move.incumbent or self._best(state) or {})})
-        winner = best if move.recommended is None else self._standing(state, {**state.start, **move.recommended})
+        best: Configuration = {**state.start, **(move.incumbent or self._best(state) or {})}
+        if move.recommended is None:
+            best = winner = self._standing(state, best)
+        else:  # it tells one load from another, and answers for both
+            winner = {**state.start, **move.recommended}
         lost_s, gained_s = harm(state, self.objective)
         said = f"trial {state.made} of {self.search.trials}: {move.reason}"
         figures = self._figures(state, best, lost_s, gained_s)

@@ -147,9 +147,7 @@ def test_those_within_a_smaller_limit_serve_on_while_the_others_finish(monkeypat
     """Of a crowded prefork: only when the others have had their time are all asked to finish, and nobody accepts."""
     drained, said = drain.drain, list[object]()
     with private("prefork") as bed, ExitStack() as clients:
-        parent = process.Parent.find(bed.testbed.pid)
-        attached, patience = Attached(parent, bed.testbed.status_url), Patience(shrink_s=1.0)
-        apache = Apache(SystemClock(), attached, bed.testbed.snippet_directory, patience)
+        apache = bed.attach()
         for _ in range(3):
             client = clients.enter_context(socket.create_connection(("127.0.0.1", bed.testbed.port)))
             client.sendall(UNDER_WAY)
@@ -158,11 +156,11 @@ def test_those_within_a_smaller_limit_serve_on_while_the_others_finish(monkeypat
         def page() -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{bed.testbed.port}/file500.html") as reply:
                 said.append(reply.status)
+            clients.close()  # those beyond the limit who serve on would have it refused
 
         def noted(*args: Any) -> drain.Drained:
             if args[6:7] == (True,):
                 said.append("everyone")
-                clients.close()
                 return drained(*args)
             said.append(f"to {args[3]}")
             asked = threading.Timer(0.3, page)

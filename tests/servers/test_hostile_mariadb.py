@@ -160,7 +160,7 @@ def test_a_journal_that_others_could_have_written_is_not_believed(tmp_path: Path
         second = bed.attach()
         with pytest.raises(UsageError, match="unknown knob 'init_connect'"):
             second.undo_leftover()
-        assert second.leftover() == ""
+        assert "unknown knob 'init_connect'" in second.leftover()
         journal.write_text(text)
         second.undo_leftover()
         assert second.configuration()["max_connections"] == 151

@@ -141,7 +141,7 @@ def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_un
 
     again = finished(tune(bed, path, "--duration", "1s"))
     assert again.returncode == 0
-    assert "run 1 was killed before its end; 'trimtab runs undo 1' undoes it" in again.stderr
+    assert f"run 1 was killed before its end; 'trimtab runs undo 1 --store {path}' undoes it" in again.stderr
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert workers(bed, path) == START

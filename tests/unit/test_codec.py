@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Mapping
@@ -55,6 +56,14 @@ def test_a_record_comes_back_as_it_was(branch: Branch) -> None:
     text = codec.encode(branch)
     assert codec.decode(text, Branch) == branch
     assert "\n" not in text
+
+
+def test_for_other_readers_what_is_not_finite_is_null_and_all_else_is_as_it_was() -> None:
+    told = {"ends": math.inf, "rows": [(math.nan, 1.5), {"low": -math.inf}], "text": "NaN", "count": 3, "no": None}
+    as_read = {"ends": None, "rows": [[None, 1.5], {"low": None}], "text": "NaN", "count": 3, "no": None}
+    assert json.loads(codec.encode_strict(told), parse_constant=pytest.fail) == as_read
+    assert codec.encode_strict(np.array([1.0, math.nan])) == "[1.0,null]"
+    assert codec.encode(math.inf) == "Infinity", "the store needs it"
 
 
 @settings(deadline=None)

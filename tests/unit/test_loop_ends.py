@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
-from tests._memory_plant import MemoryPlant
+from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
-from trimtab.errors import NotMeasured, PlantGone, StoreError, UsageError
-from trimtab.events import Note, NoteKind, Outcome, Status
+from trimtab.core import Knob, Move, MoveState, Objective, Trial, Window
+from trimtab.decision import Standing
+from trimtab.errors import NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
+from trimtab.events import Event, Note, NoteKind, Outcome, Status
+from trimtab.referee import Referee
+from trimtab.replay import Past, replayed
 from trimtab.settings import Mode
 
 
@@ -118,3 +125,145 @@ def test_where_the_store_is_full_as_well_the_configuration_is_put_back_and_that_
     assert plant.restored == 1
     assert finished == [Outcome(Status.DONE, "", 3, True)]
     assert [event.kind for event in run.events if isinstance(event, Note)] == [NoteKind.RESTORE]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lenient(Referee):
+    """A referee that lets every change pass, however little it has seen before."""
+
+    def review(self, state: Any, window: Window, move: Move) -> Move:
+        return move
+
+
+@dataclasses.dataclass(frozen=True)
+class Once:
+    """Sets 20 workers and a timeout of 200 ms after its first window, and then only looks on."""
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> dict[str, int]:
+        wanted = {"workers": 20, "timeout": 200}
+        return {knob.name: wanted[knob.name] for knob in knobs}
+
+    def withdraw(self, state: dict[str, int], knob: str) -> dict[str, int]:
+        return {}
+
+    def step(self, state: dict[str, int], trial: Trial) -> tuple[dict[str, int], Move]:
+        return {}, Move(state, "a trial")
+
+
+class Restoring(MemoryPlant):
+    """A plant whose values are those from before the run once it is restored."""
+
+    def restore(self) -> None:
+        super().restore()
+        self.values = {"workers": 10, "timeout": 100} | {name: 7 for name, value in self.values.items() if value == 7}
+
+
+def judged(plant: MemoryPlant, knobs: tuple[Knob, ...] = (WORKERS, TIMEOUT), **settings: Any) -> Run:
+    """A run whose one change is made after 10 s, and judged by the referee."""
+    return Run(plant, knobs, judge=Lenient(Objective("response_time_s")), controller=Once(), **settings)
+
+
+def edits(plant: MemoryPlant, knob: str) -> None:
+    """The operator sets a knob to 7 after 15 s, which the plant says once."""
+
+    def read() -> dict[str, int]:
+        if plant.values[knob] == 7 and not told:
+            told.append(knob)
+            raise OperatorEdit(knob, "is 7 now")
+        return dict(plant.values)
+
+    told = list[str]()
+    plant.configuration = read  # type: ignore[method-assign]
+    plant.fake_clock.at.append((15.0, lambda: plant.values.update({knob: 7})))
+
+
+def stops(run: Run, after_s: float) -> None:
+    """A signal ends the run after that time."""
+    run.plant.fake_clock.at.append((after_s, lambda: setattr(run.stop, "reason", "SIGHUP")))
+
+
+@pytest.mark.parametrize("ends", ["the time is over", "a signal"])
+def test_a_change_that_no_window_has_judged_yet_is_taken_back_when_the_run_ends(ends: str) -> None:
+    run = judged(Restoring(), duration_s=10.0 if ends == "the time is over" else 100.0)
+    stops(run, 15.0)
+    outcome = run.go()
+    assert outcome.restored and outcome.windows == 1
+    assert run.states == [MoveState.APPLIED]
+    assert run.plant.values == {"workers": 10, "timeout": 100}
+
+
+def test_a_knob_that_the_operator_has_set_stays_as_he_set_it_when_the_change_of_another_is_taken_back() -> None:
+    plant = Restoring()
+    edits(plant, "timeout")
+    run = judged(plant)
+    stops(run, 25.0)
+    run.go()
+    assert plant.values == {"workers": 10, "timeout": 7}
+
+
+def test_a_run_that_only_advises_puts_nothing_back() -> None:
+    run = judged(Restoring(), mode=Mode.ADVISE, duration_s=10.0)
+    run.go()
+    assert (run.states, run.plant.applied, run.plant.restored) == ([MoveState.ADVISED], [], 0)
+    assert run.notes(NoteKind.RESTORE) == []
+
+
+def test_what_was_on_trial_when_the_operator_took_another_knob_goes_back_by_one_move_that_says_why() -> None:
+    plant = Restoring()
+    edits(plant, "timeout")
+    run = judged(plant, duration_s=60.0)
+    run.go()
+    moves = [one.move for one in run.store.moves(run.recorder.run_id) if one.state is MoveState.APPLIED]
+    assert [dict(move.changes) for move in moves] == [{"workers": 20, "timeout": 200}, {"workers": 10}]
+    assert moves[1].phase == "return"
+    assert "the operator has set another knob during the trial" in moves[1].reason
+    assert moves[1].reason.endswith("back to workers 10")
+    assert plant.values == {"workers": 10, "timeout": 7}
+    decider, events = run.loop._decider, run.store.events(run.recorder.run_id)
+    again = replayed(decider, Past(decider.start((WORKERS, TIMEOUT))), events)
+    assert isinstance(again, Past) and isinstance(again.standing, Standing)
+    assert again.standing == run.loop._standing, "a replay decides something else"
+
+
+def full(note: Note) -> None:
+    """Every note meets a full disk."""
+    raise StoreError("the store cannot be written: database or disk is full")
+
+
+def hung_up(event: Event) -> None:
+    """Every note meets a terminal that is gone."""
+    if isinstance(event, Note):
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("good", [10, 30])
+@pytest.mark.parametrize("meets", ["a full store", "a terminal that is gone"])
+def test_what_nothing_shows_to_be_better_goes_back_though_that_can_be_neither_stored_nor_told(
+    meets: str, good: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, finished = Run(Restoring(), judge=Sceptic({"workers": good})), list[Outcome]()
+    monkeypatch.setattr(run.recorder, "finish", finished.append)
+    if meets == "a full store":
+        monkeypatch.setattr(run.recorder, "note", full)
+    else:
+        run.loop._on_event = hung_up
+    run.go()
+    assert run.plant.values["workers"] == good
+    assert finished == [Outcome(Status.DONE, "", 10, good == 10)]
+
+
+@pytest.mark.parametrize("meets", ["a full store", "a terminal that is gone"])
+def test_a_server_that_ends_is_restored_though_that_can_be_neither_stored_nor_told(
+    meets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, finished = Restoring(), list[Outcome]()
+    run = Run(plant)
+    monkeypatch.setattr(run.recorder, "finish", finished.append)
+    if meets == "a full store":
+        monkeypatch.setattr(run.recorder, "note", full)
+    else:
+        run.loop._on_event = hung_up
+    plant.fake_clock.at.append((15.0, lambda: setattr(plant, "configuration_error", PlantGone("pid 7 has ended"))))
+    run.go()
+    assert plant.restored == 1
+    assert finished == [Outcome(Status.GONE, "pid 7 has ended", 2, True)]

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
+import pytest
+
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
 from trimtab.cli._summary import summary
@@ -241,3 +243,40 @@ def test_other_methods_get_their_change_or_none() -> None:
     run.go()
     assert run.states[:2] == [MoveState.APPLIED, MoveState.REFUSED]
     assert [window.configuration["workers"] for window in run.windows] == [10, 20, 20]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stubborn:
+    """Proposes the same change in every window, as its last move or before it."""
+
+    searches: bool
+    last: bool = False
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> int:
+        return 0
+
+    def step(self, state: int, trial: Trial) -> tuple[int, Move]:
+        wanted = {"workers": 20}
+        return state + 1, Move.end(wanted, "the best") if self.last else Move(wanted, "a trial")
+
+
+def refused(controller: Stubborn) -> Run:
+    """A run of six windows on a plant that refuses every change."""
+    plant = MemoryPlant()
+    run = Run(plant, controller=controller, duration_s=60.0)
+    plant.apply_error = ApplyRefused("no")
+    run.go()
+    return run
+
+
+def test_to_a_search_a_refusal_is_one_more_failed_trial_and_no_end() -> None:
+    run = refused(Stubborn(searches=True))
+    assert run.states == [MoveState.REFUSED] * 6
+    assert run.store.run(1).status is Status.DONE
+
+
+@pytest.mark.parametrize("controller", [Stubborn(searches=False), Stubborn(searches=True, last=True)], ids=repr)
+def test_the_same_refusal_three_times_ends_other_methods_and_a_search_at_its_last_move(controller: Stubborn) -> None:
+    run = refused(controller)
+    assert run.states == [MoveState.REFUSED] * 3
+    assert run.store.run(1).detail == "3 changes in a row failed, the last because no"

@@ -37,3 +37,9 @@ def test_another_machine_needs_permission(url: str) -> None:
     with pytest.raises(UsageError, match="--allow-remote"):
         parse_target(url)
     assert parse_target(url, allow_remote=True).port == 80
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:0/", "http://127.0.0.1:00"])
+def test_a_port_that_no_server_can_have_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="has the port 0, allowed is 1 to 65535"):
+        parse_target(url)

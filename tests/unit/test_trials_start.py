@@ -76,17 +76,43 @@ class Recommends(Listed):
         return state, dataclasses.replace(move, incumbent={"workers": 10}, recommended=last)
 
 
-@pytest.mark.parametrize(("last", "winner"), [(40, 40), (5, 10)])
-def test_what_a_method_recommends_is_measured_again_unless_its_trials_were_worse(last: int, winner: int) -> None:
-    plant, how = MemoryPlant(), Search(3, 3, None, 10.0)
+def recommending(plant: MemoryPlant, last: int) -> SearchState[Any]:
+    """The end of a search whose method tries 20 and this number of workers, and recommends the second."""
+    how = Search(3, 3, None, 10.0)
     method = Searching(OBJECTIVE, Recommends((20, last)), how)
     run = Run(plant, controller=method, duration_s=1e9, extras={EXTRA: codec.builtins(how)})
     run.go()
-    found = state_of(run)
-    assert found.winner == {"workers": winner}
+    return state_of(run)
+
+
+@pytest.mark.parametrize(("last", "better"), [(40, True), (5, False)])
+def test_what_a_method_recommends_goes_to_the_turns_and_what_is_not_better_in_them_goes_back(
+    last: int, better: bool
+) -> None:
+    plant = MemoryPlant()
+    found = recommending(plant, last)
+    assert found.winner == {"workers": last}
+    assert {one.configuration["workers"] for one in found.turns} == {10, last}
     assert found.claim is not None
-    assert (found.claim.verdict is Verdict.BETTER) == (winner == 40)
-    assert plant.values["workers"] == winner
+    assert (found.claim.verdict is Verdict.BETTER) == better
+    assert plant.values["workers"] == (last if better else 10)
+
+
+def test_a_winner_whose_trials_were_made_under_a_heavier_load_than_the_start_s_is_not_thrown_away() -> None:
+    """In the mean of all trials the start is better: it was measured before the load grew."""
+
+    class Loaded(MemoryPlant):
+        def readings(self) -> dict[str, float]:
+            grown = 30.0 if self.clock.now_s() > 115 else 1.0
+            return {name: value * grown for name, value in super().readings().items()}
+
+    plant = Loaded()
+    found = recommending(plant, 40)
+    values = {one.configuration["workers"]: one.value for one in found.trials}
+    assert (values[40] or 0) > (values[10] or 0) > 0
+    assert found.winner == {"workers": 40}
+    assert found.claim is not None and found.claim.verdict is Verdict.BETTER
+    assert plant.values["workers"] == 40
 
 
 def test_what_is_only_recommended_is_not_believed_where_nothing_is_measured_again() -> None:

@@ -178,7 +178,7 @@ def tell_gains(gains: Mapping[Kind, Gains], as_json: bool) -> None:
     for kind, one in gains.items():
         if as_json:
             body = {"type": "gains", "kind": kind, "gain": one.gain, "zero": one.zero, "source": one.source}
-            print(codec.encode(body), flush=True)
+            print(codec.encode_strict(body), flush=True)
         else:
             print(f"{kind} controller: gain {one.gain:g}, zero {one.zero:g}, {one.source}", flush=True)
 

@@ -19,12 +19,16 @@ from trimtab.metrics import metric
 from trimtab.options import options_of, values
 from trimtab.records import Plan
 from trimtab.settings import Settings
+from trimtab.store import Store, default_path
 from trimtab.trials import Searching
 from trimtab.units import parse_quantity
 
 PLANTS = "trimtab.plants"
 CONTROLLERS = "trimtab.controllers"
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=)\s*([^<>=\s]+)\s*")
+_MOST_PLAIN_RATIO = 10.0
+"""A bound of a share above this that has no % is taken for a percentage without its sign."""
+_KEPT = "the run store (default: in the XDG state directory)"
 
 
 def defaults_of(args: argparse.Namespace) -> PlantDefaults:
@@ -42,22 +46,54 @@ def defaults_of(args: argparse.Namespace) -> PlantDefaults:
     return found
 
 
-def add_plant(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument that names the plant, and those of every plant."""
+def add_plant(parser: argparse.ArgumentParser, store: str = _KEPT) -> None:
+    """Adds the argument that names the plant, and those of every plant.
+
+    Args:
+        parser: the verb's.
+        store: help of `--store`.
+    """
     there = discovery.names(PLANTS)
     parser.add_argument(
         "plant", metavar="PLANT", nargs="?", help=f"one of {', '.join(there)}; 'PLANT --help' shows its own options"
     )
     parser.add_argument("--seed", type=int, default=0, help="source of all randomness (default 0)")
     parser.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
-    add_store(parser)
+    add_store(parser, store)
 
 
-def add_store(parser: argparse._ActionsContainer) -> None:
-    """Adds the argument of the run store."""
-    parser.add_argument(
-        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
-    )
+def add_store(parser: argparse._ActionsContainer, text: str = _KEPT) -> None:
+    """Adds the argument of the run store, with this help."""
+    parser.add_argument("--store", type=_file, metavar="FILE", help=text)
+
+
+def stored_runs(path: Path | None) -> Store:
+    """The store whose runs are looked at, which is not made; the usual one may not be there yet.
+
+    Args:
+        path: as `--store` names it; None for the usual one.
+
+    Raises:
+        UsageError: the one that is named is not there.
+    """
+    if path is not None and not os.path.exists(path):
+        raise UsageError(f"--store {path}: there is no such file")
+    return Store(path or default_path(), create=False)
+
+
+def allowed_seed(seed: int, option: str = "--seed") -> int:
+    """A seed that every source of randomness takes.
+
+    Args:
+        seed: as the user wrote it.
+        option: where.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"{option} {seed} is not allowed: it must be 0 to 2^64 - 1")
+    return seed
 
 
 def add_report(parser: argparse._ActionsContainer) -> None:
@@ -175,9 +211,24 @@ def _limit(text: str) -> Limit:
         raise UsageError(f"--subject-to {text!r}: write METRIC<=VALUE or METRIC>=VALUE")
     name, sign, value = found.groups()
     try:
-        return Limit(name, parse_quantity(value, metric(name).unit), sign == "<=", value)
+        unit = metric(name).unit
+        bound = parse_quantity(value, unit)
+        if unit == "ratio" and bound > _MOST_PLAIN_RATIO and not value.endswith("%"):
+            raise UsageError(f"{value} is {bound * 100:g} %: write {value}% or {bound / 100:g}")
+        return Limit(name, bound, sign == "<=", value)
     except UsageError as error:
         raise UsageError(f"--subject-to {text!r}: {error}") from None
+
+
+def _file(text: str) -> Path:
+    """The file that a user names.
+
+    Raises:
+        argparse.ArgumentTypeError: the name is empty, or a directory's.
+    """
+    if not text or os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is {'a directory' if text else 'empty'}: name a file")
+    return Path(text)
 
 
 def chosen_controller(name: str, objective: Objective, given: Sequence[str]) -> Controller:

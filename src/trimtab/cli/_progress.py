@@ -137,7 +137,7 @@ def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None
 
 def json_lines(event: Event) -> None:
     """Prints one event as one line of JSON."""
-    print(codec.encode(to_json(event)), flush=True)
+    print(codec.encode_strict(to_json(event)), flush=True)
 
 
 def say(line: str, out: TextIO | None = None, indent: int = 0) -> None:

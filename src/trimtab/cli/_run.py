@@ -17,7 +17,7 @@ from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.core import Controller, Knob, Plant
 from trimtab.decision import Decider, Oversight
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Outcome, Status, WindowDone
 from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
@@ -90,13 +90,17 @@ def execute(
     approve = terminal_approval(stop) if settings.mode is Mode.APPROVE else lambda move: False
     store = Store(args.store or default_path())
     past = None
+    if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
+        _require_alone(store, plant)
     if killed is None:
-        _warn_of_leftovers(store, plant)
+        _warn_of_leftovers(args, store, plant)
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
         writer = store.resume(killed.id, job.keep_windows)
         plant.began_with(killed.plan.initial)
         past = past_of(store, killed, job)
+        if isinstance(job.controller, trials.Searching) and plant.lasting:
+            plant.undo_leftover()  # the trial under way: the search goes on from what is the operator's
     course = Course(None if settings.mode is Mode.OBSERVE else oversight.judge, job.knobs)
     for window in store.windows(writer.run_id):
         course.tell(WindowDone(window))
@@ -164,7 +168,7 @@ def _shown(
     with reader_may_go(stop):
         if args.json:
             start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
-            print(codec.encode(start), flush=True)
+            print(codec.encode_strict(start), flush=True)
         else:
             kind = f"{job.guarantee.kind} delay guarantee" if job.guarantee else settings.objective
             say(f"run {run_id}: {job.name} on {plant.name}, {kind}, {settings.mode}")
@@ -191,11 +195,11 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
         write_whole(report, page.render(store, [run_id]))
     if args.json:
         how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
-        print(codec.encode({"type": "end", "run": run_id, **how}), flush=True)
+        print(codec.encode_strict({"type": "end", "run": run_id, **how}), flush=True)
     else:
         tell_end(store, run_id)
         if ended.undoable:
-            say(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}", indent=7)
+            say(f"undo:  {_undoing(args, run_id)}", indent=7)
         if report is not None:
             say(f"report: {report}", indent=7)
     store.close()
@@ -239,7 +243,28 @@ def _extras(job: RunRequest) -> dict[str, Any]:
     return found
 
 
-def _warn_of_leftovers(store: Store, plant: Plant) -> None:
+def _require_alone(store: Store, plant: Plant) -> None:
+    """Makes sure that no other run changes one of these servers, and takes trials for what the operator has set.
+
+    Raises:
+        UsageError: one does.
+    """
+    mine = {(one.plant, one.pid) for one in plant.subjects if one.pid is not None}
+    for run in store.runs():
+        its = {(one.plant, one.pid) for one in run.plan.subjects}
+        changes = run.plan.settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS)
+        if run.status is Status.RUNNING and run.alive and changes and mine & its:
+            raise UsageError(
+                f"run {run.id} still runs on this server, and would be taken for an operator: end it first"
+            )
+
+
+def _undoing(args: argparse.Namespace, run_id: int) -> str:
+    """The command that undoes a run of this store."""
+    return f"trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}"
+
+
+def _warn_of_leftovers(args: argparse.Namespace, store: Store, plant: Plant) -> None:
     """Prints settings left by earlier runs on this plant, on standard error."""
     if not plant.lasting:
         return
@@ -247,6 +272,7 @@ def _warn_of_leftovers(store: Store, plant: Plant) -> None:
     killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == name]
     if killed:
         last = killed[-1]
-        print(f"note: run {last} was killed before its end; 'trimtab runs undo {last}' undoes it", file=sys.stderr)
+        note = f"note: run {last} was killed before its end; '{_undoing(args, last)}' undoes it"
+        print(printable(note), file=sys.stderr)
     if left := plant.leftover():
         print(f"note: {printable(left)}", file=sys.stderr)

@@ -80,7 +80,7 @@ def _announcement(running: Shop, file: Path, as_json: bool) -> str:
             name: {"plant": plant, "pid": bed.pid, "port": bed.port, "limits": bed.confinement}
             for name, bed, plant in running.tiers
         }
-        return codec.encode({"url": running.url, "stack": os.fspath(file), "tiers": tiers})
+        return codec.encode_strict({"url": running.url, "stack": os.fspath(file), "tiers": tiers})
     rows = [
         f"  {name:<12} {plant:<8} process {bed.pid}, port {bed.port}, {bed.confinement}"
         for name, bed, plant in running.tiers
@@ -94,10 +94,8 @@ def _sayer(as_json: bool) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         seconds = time.monotonic() - started
-        print(
-            codec.encode({"step": text, "seconds": round(seconds, 1)}) if as_json else f"{seconds:6.1f} s  {text}",
-            flush=True,
-        )
+        line = codec.encode_strict({"step": text, "seconds": round(seconds, 1)})
+        print(line if as_json else f"{seconds:6.1f} s  {text}", flush=True)
 
     return say
 

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         picture = report.picture(design, specification)
         write_whole(plot, picture if plot.suffix == ".svg" else report.page(design, picture, told))
     if args.json:
-        print(codec.encode({**design.body(), "meets": not failing(design, specification)}))
+        print(codec.encode_strict({**design.body(), "meets": not failing(design, specification)}))
     else:
         print("\n".join(f"{name:<12}{text}" for name, text in told))
         if plot is not None:

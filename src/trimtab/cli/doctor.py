@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         found += [(ROOMS[0], name, f) for name in discovery.names(ROOMS[0]) for f in _examined(name, args.file)]
     for room, name, finding in found:
         if args.json:
-            print(codec.encode({"room": room.rpartition(".")[2], "member": name, **codec.builtins(finding)}))
+            print(codec.encode_strict({"room": room.rpartition(".")[2], "member": name, **codec.builtins(finding)}))
         else:
             _show(finding)
     return 0

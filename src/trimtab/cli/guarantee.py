@@ -35,6 +35,7 @@ from trimtab.cli._plant import (
     PLANTS,
     add_report,
     add_store,
+    allowed_seed,
     attached,
     refine,
     stored_controller,
@@ -43,6 +44,7 @@ from trimtab.cli._plant import (
 )
 from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import exit_code, stopping
+from trimtab.cli.identify import like_spec
 from trimtab.controllers.static import Static
 from trimtab.core import Controller, Knob, Objective, Plant, Role, by_label
 from trimtab.errors import UsageError
@@ -102,7 +104,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
     else:
         name, controller, settings = stored_method(killed.plan)
     writable(args.report, "the report")
-    _like_spec(args, spec)
+    like_spec(args, spec)
     with stopping() as stop, attached(args) as plant:
         knobs = _budgets(plant, spec)
         plant.check_permissions()
@@ -155,7 +157,7 @@ def _settings(args: argparse.Namespace, spec: Spec) -> Settings:
     """How the run goes: a window is a sampling period, and budgets are in force at once.
 
     Raises:
-        UsageError: the duration is not one, or shorter than a period.
+        UsageError: the duration is not one, or shorter than a period, or the seed is wrong.
     """
     return Settings(
         window_s=spec.period_s,
@@ -164,15 +166,8 @@ def _settings(args: argparse.Namespace, spec: Spec) -> Settings:
         settle_s=0.0,
         early=0.0,
         restore=args.on_exit == "restore",
-        seed=args.seed,
+        seed=allowed_seed(args.seed),
     )
-
-
-def _like_spec(args: argparse.Namespace, spec: Spec) -> None:
-    """Gives a plant that is made for this run the SPEC's settings of the server; one that runs has its own."""
-    adopt = getattr(discovery.load(PLANTS, args.plant), "adopt", None)
-    if adopt is not None:
-        adopt(args, {one.name: one.budget for one in spec.classes}, spec.workers)
 
 
 def _budgets(plant: Plant, spec: Spec) -> tuple[Knob, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import codec, discovery
-from trimtab.cli._plant import PLANTS, add_store, attached, refine, writable
+from trimtab.cli._plant import PLANTS, add_store, allowed_seed, attached, refine, writable
 from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core.plant import Plant
@@ -87,6 +87,10 @@ def run(args: argparse.Namespace) -> int:
     spec = None if args.spec is None else load(args.spec)
     writable(args.model_file, "the model")
     writable(args.report, "the report")
+    allowed_seed(args.seed)
+    allowed_seed(args.validate_seed, "--validate-seed")
+    if spec is not None:
+        like_spec(args, spec)
     with stopping() as stop, attached(args) as plant:
         experiment = _experiment(args, plant, spec)
         with (
@@ -103,6 +107,13 @@ def run(args: argparse.Namespace) -> int:
         write_whole(args.report, render(found, simulated))
     _tell(args, found)
     return 0
+
+
+def like_spec(args: argparse.Namespace, spec: Spec) -> None:
+    """Gives a plant that is made for this run the SPEC's settings of the server; one that runs has its own."""
+    adopt = getattr(discovery.load(PLANTS, args.plant), "adopt", None)
+    if adopt is not None:
+        adopt(args, {one.name: one.budget for one in spec.classes}, spec.workers)
 
 
 def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Experiment:
@@ -168,7 +179,7 @@ def shown(
 def _tell(args: argparse.Namespace, found: Identified) -> None:
     """Prints the result."""
     if args.json:
-        print(codec.encode({"type": "model", **found.file().body()}))
+        print(codec.encode_strict({"type": "model", **found.file().body()}))
         return
     for one in found.candidates:
         chosen = "  <- chosen" if one is found.chosen else ""

@@ -86,7 +86,7 @@ def _show(run_dir: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
     setting, own_ms, seen = time.setting(), time.server_ms(), time.counted()
     if as_json:
         body = {"name": run_dir.name, "in_charge": str(setting.in_charge), "time_ms": setting.time_ms}
-        print(codec.encode({**body, **codec.builtins(seen), "server_ms": own_ms}))
+        print(codec.encode_strict({**body, **codec.builtins(seen), "server_ms": own_ms}))
         return
     print(f"{run_dir.name}: {setting}")
     if setting.time_ms is not None:

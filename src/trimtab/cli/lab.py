@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import discovery
 from trimtab.cli import _up
-from trimtab.cli._plant import add_store, writable
+from trimtab.cli._plant import add_store, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, quietly, rows_of
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core import Objective
@@ -32,6 +33,8 @@ from trimtab.testbed.reap import clean
 ROOM = "trimtab.lab"
 MOST_NUMBERS = 100_000
 """In a range: more is a slip of the hand."""
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
+"""Numbers that the store and every source of randomness take."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +96,7 @@ def _write(args: argparse.Namespace) -> int:
     if args.results is None and args.report is None:
         raise UsageError("nothing to write: name '--results FOLDER' or '--report FILE'")
     packed = None if args.packed is None else unpacked(args.packed)
-    with packed or contextlib.closing(Store(args.store or default_path(), create=False)) as store:
+    with packed or contextlib.closing(stored_runs(args.store)) as store:
         ids = [run.id for run in store.runs()] if args.packed else numbers("--runs", args.runs)
         write_lab(lab, ids, Context(store, args.results, args.report, say=print))
     return 0
@@ -107,12 +110,15 @@ def numbers(option: str, text: str) -> tuple[int, ...]:
     """
     found: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()):
+        pair = _RANGE.fullmatch(part)
+        if pair is None:
             raise UsageError(f"{option} {text!r}: write whole numbers and ranges with commas, such as 1-27,30")
-        if int(last or first) - int(first) > MOST_NUMBERS:
+        first, last = int(pair[1]), int(pair[2] or pair[1])
+        if last < first:
+            raise UsageError(f"{option} {text!r}: the range {part} runs backwards, write {last}-{first}")
+        if last - first > MOST_NUMBERS:
             raise UsageError(f"{option} {text!r}: a range of more than {MOST_NUMBERS} is not allowed")
-        found += range(int(first), int(last or first) + 1)
+        found += range(first, last + 1)
     return tuple(found)
 
 

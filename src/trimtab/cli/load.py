@@ -19,6 +19,7 @@ from typing import Any
 
 from trimtab import codec, discovery
 from trimtab.cli._load_table import progress, table
+from trimtab.cli._plant import allowed_seed
 from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.load import LoadRun
@@ -94,8 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < interval_s <= duration_s:
         allowed = f"more than 0 and at most the duration, {duration_s:g} s"
         raise UsageError(f"interval {args.interval} is not allowed: it must be {allowed}")
-    if not 0 <= args.seed < 2**64:
-        raise UsageError(f"seed {args.seed} is not allowed: it must be 0 to 2^64 - 1")
+    allowed_seed(args.seed)
     target.require_reachable()
     with LoadRun(
         target.endpoint,
@@ -111,10 +111,10 @@ def run(args: argparse.Namespace) -> int:
     ) as load_run:
         summary = _follow(load_run, args.json)
         remarks = load_run.remarks
-    print(codec.encode(summary) if args.json else table(summary), flush=True)
+    print(codec.encode_strict(summary) if args.json else table(summary), flush=True)
     if chosen and (judged := chosen.judged(summary)):
         print(
-            codec.encode({"type": args.workload, **codec.builtins(judged)}) if args.json else judged.table(),
+            codec.encode_strict({"type": args.workload, **codec.builtins(judged)}) if args.json else judged.table(),
             flush=True,
         )
     if remarks:
@@ -128,7 +128,7 @@ def _follow(load_run: LoadRun, as_json: bool) -> Summary:
     with contextlib.suppress(KeyboardInterrupt):
         for interval in load_run.follow():
             if as_json:
-                print(codec.encode(interval), flush=True)
+                print(codec.encode_strict(interval), flush=True)
             else:
                 print(progress(interval), file=sys.stderr, flush=True)
     return load_run.stop()

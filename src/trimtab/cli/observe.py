@@ -16,7 +16,15 @@ import math
 import os
 from collections.abc import Callable, Iterator
 
-from trimtab.cli._plant import add_objective, add_plant, attached, chosen_objective, refine, require_measured
+from trimtab.cli._plant import (
+    add_objective,
+    add_plant,
+    allowed_seed,
+    attached,
+    chosen_objective,
+    refine,
+    require_measured,
+)
 from trimtab.cli._progress import Lines, quietly, rows_of, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
@@ -37,7 +45,7 @@ __all__ = ["add_arguments", "refine", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb; `refine` adds those of the plant."""
-    add_plant(parser)
+    add_plant(parser, "keep the windows in this run store (default: they are not kept)")
     add_objective(parser)
     parser.add_argument("--window", default="5s", help="length of a window (default 5s)")
     parser.add_argument("--duration", help="when to end (default: when stopped)")
@@ -53,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     """
     duration_s = math.inf if args.duration is None else parse_duration_s(args.duration)
     objective = chosen_objective(args)
-    settings = Settings(parse_duration_s(args.window), duration_s, objective, Mode.OBSERVE, seed=args.seed)
+    seed = allowed_seed(args.seed)
+    settings = Settings(parse_duration_s(args.window), duration_s, objective, Mode.OBSERVE, seed=seed)
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, objective)
         store = Store(args.store)

@@ -7,6 +7,8 @@ resume  goes on with a run that was killed
 report  writes a report of one or more runs; the first one's label is the baseline
 undo    puts back the configuration from before a run
 
+Where a server was started anew since a run that named it with --pid, resume and undo take --pid with its process now.
+
 example: trimtab runs show 12
 """
 
@@ -16,15 +18,15 @@ import argparse
 import contextlib
 import datetime
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._plant import add_store, attached, stored_method, writable
+from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
-from trimtab.core import in_words, notes_of
+from trimtab.core import Plant, in_words, notes_of
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
@@ -35,6 +37,8 @@ from trimtab.store import Store, default_path
 
 _RESUMED = (("tune",), ("guarantee",))
 """The verbs whose runs can be resumed: their `run` takes the run that was killed."""
+_MOST_DIGITS = 18
+"""Of a run's number: SQLite's largest has one more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=text, description=text, allow_abbrev=False)
         add_store(action)
         if name == "report":
-            action.add_argument("ids", type=int, metavar="ID", nargs="+", help="numbers of the runs, baseline first")
+            action.add_argument("ids", type=_id, metavar="ID", nargs="+", help="numbers of the runs, baseline first")
             action.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write it")
         elif name != "list":
-            action.add_argument("id", type=int, metavar="ID", help="number of the run")
+            action.add_argument("id", type=_id, metavar="ID", help="number of the run")
         if name in ("list", "show"):
             action.add_argument("--json", action="store_true", help="lines of JSON")
+        if name in ("resume", "undo"):
+            anew = "the server's first process now, where it was started anew since"
+            action.add_argument("--pid", type=int, metavar="PID", help=anew)
         if name == "undo":
             action.add_argument("--script", action="store_true", help="print the script that does it, and do nothing")
 
@@ -68,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
         UsageError: there is no such run, or this cannot be done with it.
         TrimtabError: it could not be done.
     """
-    args.store = args.store or default_path()
-    with contextlib.closing(Store(args.store, create=False)) as store:
+    with contextlib.closing(stored_runs(args.store)) as store:
+        args.store = args.store or default_path()
         match args.action:
             case "list":
                 return _list(store.runs(), args.json)
@@ -85,13 +92,24 @@ def run(args: argparse.Namespace) -> int:
                 return _undo(args, store, store.run(args.id))
 
 
+def _id(text: str) -> int:
+    """The number of a run.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none, or one that no store can have.
+    """
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a run: see 'trimtab runs list'")
+    return int(text)
+
+
 def _list(runs: Sequence[Run], as_json: bool) -> int:
     """One line for each run."""
     for one in runs:
         plan, status = one.plan, "killed" if one.unfinished else one.status.value
         if as_json:
             line = {"run": one.id, "started": one.started, "plant": plan.plant, "controller": plan.controller}
-            print(codec.encode({**line, "status": status, "label": plan.label, "group": plan.group}))
+            print(codec.encode_strict({**line, "status": status, "label": plan.label, "group": plan.group}))
             continue
         when = datetime.datetime.fromtimestamp(one.started).strftime("%Y-%m-%d %H:%M:%S")
         names = " ".join(text for text in (plan.group, plan.label) if text)
@@ -109,7 +127,7 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     decides = any(isinstance(event, MoveDone) for event in events)
     lines = Lines(rows, decides, knobs=plan.knobs, objective=plan.settings.objective)
     if as_json:
-        print(codec.encode({"type": "run", "run": run.id, "status": run.status, **codec.builtins(plan)}))
+        print(codec.encode_strict({"type": "run", "run": run.id, "status": run.status, **codec.builtins(plan)}))
     else:
         lines.header()
     for event in events:
@@ -160,9 +178,9 @@ def _resume(args: argparse.Namespace, run: Run) -> int:
     """
     if not run.unfinished:
         raise UsageError(f"run {run.id} cannot be resumed: it is {run.status}")
-    verb, again = _command(run)
+    verb, again = _command(run, args.pid)
     again.store = args.store
-    with attached(again) as plant:
+    with _attached(again, args.pid) as plant:
         if not plant.lasting:
             raise UsageError(f"run {run.id} cannot be resumed: its {plant.name} plant ended with it")
     code: int = verb.run(again, run)
@@ -178,7 +196,9 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     """
     if not args.script and run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
-    with attached(_command(run)[1]) as plant:
+    again = _command(run, args.pid)[1]
+    again.undo = True
+    with _attached(again, args.pid) as plant:
         if not plant.lasting:
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
         if args.script:
@@ -196,11 +216,38 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     return 0
 
 
-def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
-    """The verb of a run and its parsed command line, in which paths start where they started then.
+@contextlib.contextmanager
+def _attached(again: argparse.Namespace, pid: int | None) -> Iterator[Plant]:
+    """The plant of a stored run.
+
+    Args:
+        again: its command line.
+        pid: the server's first process now, as the user names it; None where nobody has.
 
     Raises:
-        UsageError: it was not started from the command line.
+        UsageError: it cannot be attached to; where the process of then is refused, with the way to name another.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            plant = stack.enter_context(attached(again))
+        except UsageError as error:
+            then = getattr(again, "pid", None)
+            one = then[0] if isinstance(then, list) and len(then) == 1 else then
+            if pid is not None or f"pid {one}" not in str(error):
+                raise
+            raise UsageError(f"{error}; name a server that was started anew since with --pid PID") from None
+        yield plant
+
+
+def _command(run: Run, pid: int | None) -> tuple[ModuleType, argparse.Namespace]:
+    """The verb of a run and its parsed command line, in which paths start where they started then.
+
+    Args:
+        run: the run.
+        pid: the server's first process now, in place of that of then; None for that.
+
+    Raises:
+        UsageError: it was not started from the command line, or its plant is not named by a process.
     """
     if run.plan.command[:1] not in _RESUMED:
         raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
@@ -209,6 +256,11 @@ def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
         if isinstance(value, Path):
             setattr(args, name, Path(run.plan.directory) / value)
     args.extras = run.plan.extras
+    if pid is not None:
+        then = getattr(args, "pid", [])  # a list where a plant takes several
+        if isinstance(then, list) and len(then) != 1:
+            raise UsageError(f"--pid {pid}: run {run.id}, of {run.plan.plant}, was not given one --pid to replace")
+        args.pid = [pid] if isinstance(then, list) else pid
     return verb, args
 
 

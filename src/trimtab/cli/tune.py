@@ -18,6 +18,7 @@ from trimtab.cli._plant import (
     add_objective,
     add_plant,
     add_report,
+    allowed_seed,
     attached,
     chosen_controller,
     chosen_knobs,
@@ -60,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="a knob to move, or a pattern such as 'web.*'; may be repeated (default: the limit of workers, of "
-        "Apache the keep-alive time too, of a stack what its file says, else all)",
+        help="a knob to move, or a pattern such as 'web.*'; may be repeated (default: the plant's own choice, "
+        "mostly its limit of workers, or its first; of a stack what its file says, else all)",
     )
     parser.add_argument(
         "--window", "--trial-length", help=f"length of a window, or of a trial (default {usual.window}{own})"
@@ -131,7 +132,7 @@ def _settings(args: argparse.Namespace, usual: PlantDefaults, search: Search | N
         search: its search, which ends by its trials; None where it has none.
 
     Raises:
-        UsageError: a duration or a metric is wrong, or the window is longer than the duration.
+        UsageError: a duration, a metric or the seed is wrong, or the window is longer than the duration.
     """
     return Settings(
         window_s=parse_duration_s(args.window or usual.window),
@@ -140,5 +141,5 @@ def _settings(args: argparse.Namespace, usual: PlantDefaults, search: Search | N
         mode=Mode(args.mode),
         settle_s=None if args.settle is None else parse_duration_s(args.settle),
         restore=(args.on_exit or usual.on_exit) == "restore",
-        seed=args.seed,
+        seed=allowed_seed(args.seed),
     )

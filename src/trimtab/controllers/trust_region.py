@@ -68,6 +68,7 @@ trials at another value than the one that he has set (`trimtab.search.trust_regi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -111,7 +112,8 @@ class TrustRegion:
         least_radius: half the side of the region below which the search ends.
         optimism: k in Eq. (T1).
         watch: goes on watching the load when it has found what it can, in place of ending.
-        patience: windows without a measurement after which a trial has failed.
+        patience: windows without a measurement after which a trial has failed; the incumbent is in force again then,
+            and nothing else is tried before it was measured.
     """
 
     objective: Objective
@@ -121,7 +123,7 @@ class TrustRegion:
     least_radius: float = 0.03
     optimism: float = 1.0
     watch: bool = False
-    patience: int = 6
+    patience: int = 2
     searches: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> TrustRegionState:
@@ -141,8 +143,11 @@ class TrustRegion:
         """The next trial, or the end."""
         missing = unmeasured(self.objective, state.knobs, trial)
         now = in_force(state.knobs, trial.window.configuration)
-        if missing and (now is None or state.silent + 1 < self.patience):
-            return replace(state, silent=state.silent + 1), Move.hold(f"trust_region: {missing}")
+        longest = math.inf if state.incumbent in (None, now) else self.patience
+        if missing and (now is None or state.silent + 1 < longest):
+            if now is not None and now == state.incumbent:
+                state = state.unblamed()
+            return replace(state, silent=state.silent + 1), self._held(state, missing)
         assert now is not None
         why = refused(trial, named(state.knobs, state.asked)) if state.asked is not None else ""
         if state.asked is not None and (why or state.asked not in (now, state.incumbent)):
@@ -159,6 +164,7 @@ class TrustRegion:
         pace, excess = pace_of(trial.window.readings), excess_of(self.objective, trial)
         told = Told(now, y, beside, mix_of(trial), pace, excess)
         after = self._learned(replace(state, silent=0), told)
+        after = replace(after, surprised=after.surprised or bool(missing))
         if after.past != state.past:
             said += f"clients ask for another mix since trial {after.era + 1}; "
         state, wanted, reason = self._next(after, trial.window)
@@ -166,12 +172,20 @@ class TrustRegion:
         incumbent = named(state.knobs, state.incumbent)
         said = f"trust_region: {said}{reason}"
         state = replace(state, asked=wanted)
-        best = None if state.recommended is None else named(state.knobs, state.recommended)
+        best = incumbent if state.recommended is None else named(state.knobs, state.recommended)
         if state.finished and not self.watch:
             return state, replace(Move.end(incumbent, said), recommended=best)
         evidence = {"radius": state.radius, "noise_ratio": state.believed.noise}
         phase = "hold" if state.finished else "trial"
         return state, Move(named(state.knobs, wanted), said, evidence, phase, incumbent=incumbent, recommended=best)
+
+    def _held(self, state: TrustRegionState, why: str) -> Move:
+        """No change; the search may end with it, so it names what the search stands behind."""
+        move = Move.hold(f"trust_region: {why}")
+        if state.incumbent is None:
+            return move
+        best = named(state.knobs, state.recommended or state.incumbent)
+        return replace(move, incumbent=named(state.knobs, state.incumbent), recommended=best)
 
     def _without_incumbent(self, state: TrustRegionState) -> TrustRegionState:
         """The state once a rule refuses the incumbent, which it kept before: the next best one takes its place."""

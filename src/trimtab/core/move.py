@@ -21,8 +21,8 @@ class Move:
             where they change nothing about that, or the controller cannot say.
         finished: True when the search has finished: the incumbent is brought into force, and the run ends.
         incumbent: the configuration of its knobs that the controller stands behind so far; None where it names none.
-        recommended: the configuration that it would have measured again, were the search to end now; None for the
-            incumbent.
+        recommended: the configuration that it would have measured again, were the search to end now, whatever was
+            measured under another load; None for the incumbent, where that did better than the start.
         known: True where the changes lead to a configuration that was in force in this run, so that no guard has a
             say: a bounded step would end at one that nobody has measured.
         nearest: True where they may go as far as rules among the knobs let them all the same, since what was in force

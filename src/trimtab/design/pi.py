@@ -105,7 +105,13 @@ def judged(model: Model, gain: float, zero: float, specification: Specification)
         gain: g.
         zero: r.
         specification: gives the sampling period and the vicinity of the reference.
+
+    Raises:
+        UsageError: the gain is 0, or it or the zero is not finite or too large to compute with.
     """
+    largest = gain * (1.0 + abs(zero)) * sum(map(abs, model.b))
+    if not 0.0 < abs(largest) < math.inf:
+        raise UsageError(f"gain {gain:g}, zero {zero:g}: both must be finite, and the gain not 0")
     loop = Loop(model, gain, zero)
     response = loop.step_response()
     stable = loop.radius() < 1

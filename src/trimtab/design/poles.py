@@ -81,7 +81,8 @@ class Loop:
         """
         control = _control()
         last = (samples or horizon(self.radius()) + 1) - 1
-        _, response = control.step_response(self.closed(), np.arange(last + 1))
+        with np.errstate(over="ignore", invalid="ignore"):  # a loop that is not stable may leave all bounds
+            _, response = control.step_response(self.closed(), np.arange(last + 1))
         return tuple(float(value) for value in np.ravel(response))
 
     def steady_state(self) -> float:

@@ -20,6 +20,8 @@ import numpy as np
 from trimtab.errors import UsageError
 
 BAND_RATIO = 0.02
+MOST_SAMPLES = 10_000
+"""Of a settling time: a search steps each of its candidates three times as far."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Specification:
             raise UsageError(
                 f"a settling time of {self.settling_s:g} s is shorter than the sampling period, {self.period_s:g} s: "
                 "nothing can settle before the first sample"
+            )
+        if self.settling_s / self.period_s > MOST_SAMPLES:
+            raise UsageError(
+                f"a settling time of {self.settling_s:g} s is more than {MOST_SAMPLES} sampling periods of "
+                f"{self.period_s:g} s, which is not allowed"
             )
         for name, value in (("band", self.band_ratio), ("steady-state error", self.steady_state_error_ratio)):
             if not 0 < value < 1:

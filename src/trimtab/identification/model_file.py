@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 
 from trimtab import codec
 from trimtab.errors import UsageError
-from trimtab.files import write_whole
+from trimtab.files import read_text, write_whole
 from trimtab.identification.model import Model
 from trimtab.identification.signals import DELAY, Kind, Pair
 
@@ -83,10 +84,11 @@ def read_model(path: Path) -> ModelFile:
     """The model in a file.
 
     Raises:
-        UsageError: there is no such file, or it is no model of ours.
+        UsageError: there is no such file, it is not a regular one or too long, or it is no model of ours.
     """
     try:
-        body = codec.decode(path.read_text(encoding="utf-8"), _Body)
+        text = read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), f"--model-file {path}")
+        body = codec.decode(text.encode(), _Body)
     except OSError as error:
         raise UsageError(f"--model-file {path}: {error.strerror or error}") from None
     except ValueError as error:

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
@@ -74,6 +74,8 @@ class Change(ABC, Generic[S]):
     server: S
     clock: Clock
     texts: Texts
+    by_hand: ClassVar[str] = ""
+    """How an operator reloads such a server, where the plant says it."""
 
     @abstractmethod
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
@@ -86,6 +88,7 @@ class Change(ABC, Generic[S]):
             What the user should know, one line each.
 
         Raises:
+            ApplyRefused: it may not be reloaded with these now; it was not asked to.
             ApplyFailed: it is not, or the server did not reload in time.
             PlantGone: it has ended.
         """
@@ -112,7 +115,7 @@ class Change(ABC, Generic[S]):
             What the user should know, one line each.
 
         Raises:
-            ApplyRefused: the server does not accept it; the files are as they were.
+            ApplyRefused: the server does not accept it, or may not be reloaded now; the files are as they were.
             ApplyFailed: it did not take; the files and what is in force are as they were.
             PlantGone: the server ended; the files are as they were.
         """
@@ -130,7 +133,7 @@ class Change(ABC, Generic[S]):
             raise
         try:
             return self.reloaded(expected)
-        except PlantGone as error:
+        except (ApplyRefused, PlantGone) as error:  # no reload to take back
             self._go_back(previous, error, lambda: previous._put(_NOT_BACK))
             raise
         except BaseException as error:
@@ -144,17 +147,22 @@ class Change(ABC, Generic[S]):
 
         Raises:
             ApplyFailed: a file could not be put there, as on a full disk, or they are as wanted, but the server was
-                not or could not be reloaded; the message says which.
+                not or could not be reloaded, or another that was started in its place may have read ours; the message
+                says which.
         """
         self._put(_NOT_BACK)
+        names = ", ".join(str(path) for path in self.texts if not self.hidden(path))
+        title = self.server.master.title
         try:
             self.test({})
             self.reloaded({})
         except PlantGone:
+            if there := self.server.master.successors():
+                now, how = ", ".join(map(str, there)), f" ({self.by_hand})" if self.by_hand else ""
+                before = f"{now}, started meanwhile, may have read it before that"
+                raise ApplyFailed(f"{names} is as it was, but {before}: reload it{how}") from None
             return
-        except (TrimtabError, OSError) as error:
-            names = ", ".join(str(path) for path in self.texts if not self.hidden(path))
-            title = self.server.master.title
+        except Exception as error:  # a defect too: the files are back, and the server does not know
             raise ApplyFailed(f"{names} is as it was, but {title} was not reloaded to it: {error}") from None
 
     def test(self, expected: Mapping[str, int]) -> None:

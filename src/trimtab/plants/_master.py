@@ -116,6 +116,11 @@ class Master:
             raise UsageError(f"{cls.title} runs several times, choose one with --pid: {several}")
         return choice[0]
 
+    def successors(self) -> list[Self]:
+        """Servers started after it, with the same program and, as far as both can be read, the same command line."""
+        later = [one for one in self.running() if one.started > self.started and one.exe == self.exe]
+        return [one for one in later if one.argv == self.argv or not (one.argv and self.argv)]
+
     @staticmethod
     def serves(argv: tuple[str, ...]) -> bool:
         """Whether a command line is a server's, not a question's that ends with its answer."""

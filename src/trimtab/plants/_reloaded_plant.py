@@ -23,9 +23,10 @@ class ReloadedPlant(Plant):
 
     Before the first change a standstill is expected by the workers that a reload has to end,
 
-        k = s0 + w (s1 + s2 x the share of memory that is swapped out)
+        k = s0 + w (s1 + s2 x the share of memory that is swapped out) + r
 
-    with the server's own s0, s1 and s2, measured on a machine of two cores (docs/trim-measured.md).
+    with the server's own s0, s1 and s2, measured on a machine of two cores (docs/trim-measured.md), and r the time
+    that requests under way hold it up, of a server that serves nothing until they are done.
 
     Args:
         clock: for the waits of a reload.
@@ -56,6 +57,14 @@ class ReloadedPlant(Plant):
         """How many of these workers, so many of them busy, a reload has to end while nothing is served."""
         return workers
 
+    def held_up_s(self, readings: Readings) -> float:
+        """How long requests under way are expected to hold up a first reload in which nothing is served, in seconds.
+
+        Args:
+            readings: those of the sensors, and what is derived of them.
+        """
+        return 0.0
+
     def stood_still(self, readings: Readings) -> Readings:
         """How long the last change stopped the server and clients waited, or the first one can, as far as known."""
         if (last := self._server.standstill) is not None:
@@ -67,7 +76,8 @@ class ReloadedPlant(Plant):
         busy = readings.get("busy_workers", 0.0)
         workers = self.ended_at_once(readings["idle_workers"] + busy, busy)
         swapped = min(1.0, readings.get("swap_bytes", 0.0) / max(1.0, readings.get("memory_bytes", 0.0)))
-        return {STANDSTILL.name: first_s + workers * (worker_s + swapped_s * swapped)}
+        ending_s = workers * (worker_s + swapped_s * swapped)
+        return {STANDSTILL.name: first_s + ending_s + self.held_up_s(readings)}
 
     @property
     @abstractmethod
@@ -153,7 +163,7 @@ class ReloadedPlant(Plant):
         """Brings a prepared change into force by one reload: all of it or nothing.
 
         Raises:
-            ApplyRefused: the server does not accept it; nothing changed.
+            ApplyRefused: the server does not accept it, or may not be reloaded now; nothing changed.
             ApplyFailed: did not take; what was before is restored.
             PlantGone: the server has ended.
         """

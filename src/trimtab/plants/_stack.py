@@ -233,9 +233,10 @@ class Stack(Plant):
             part.close()
 
     def undo_script(self) -> str:
-        """The scripts of the parts, the last first, each in a shell of its own."""
+        """The scripts of the parts, the last first, each in a shell of its own; it fails where one of them does."""
         scripts = [part.undo_script().partition("\n")[2] for part in reversed(self.parts)]
-        return "#!/bin/sh\n" + "".join(f"(\n{script}\n)\n" for script in scripts)
+        each = "".join(f"(\n{script}\n)\n[ $? -eq 0 ] || failed=1\n" for script in scripts)
+        return f"#!/bin/sh\nfailed=0\n{each}exit $failed\n"
 
     def _in_all(self, put_back: Callable[[Plant], None]) -> None:
         """Puts back something in every part, the last first, also where one of them cannot.

@@ -42,7 +42,7 @@ class Judge(Protocol):
         ...
 
     def final(self, state: Any) -> Mapping[str, int]:
-        """Values to put back at the end of a run."""
+        """Values to be in force at the end of a run; those that are in force by then may be among them."""
         ...
 
 

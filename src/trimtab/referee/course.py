@@ -80,8 +80,12 @@ class Course:
             self.trials.append(Tried(window.index, window.configuration, now))
 
     def _stand_down(self, name: str) -> None:
-        """The judge starts again with the other knobs."""
+        """The judge goes on with the other knobs as in the run: it starts again, unless it can do without one."""
         self._knobs = tuple(knob for knob in self._knobs if knob.name != name)
+        withdraw = getattr(self._judge, "withdraw", None)
+        if withdraw is not None and self._state is not None and self._knobs:
+            self._state = withdraw(self._state, self._knobs)
+            return
         if self._state is not None and self._judge is not None and self._judge.judges_changes:
             self._spent_s += self._state.spent_s
         self._state = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 
 from trimtab.referee.estimate import VARIATION, Effect, effect
-from trimtab.referee.measure import Measured, Workload, mixed
+from trimtab.referee.measure import MOVED, Measured, Workload, mixed
 
 MOST_WINDOWS = 36
 """Windows of a change that are compared, the last ones."""
@@ -106,6 +106,28 @@ class Experiment:
             return False
         before, after = ([w.inside for w in some if w.inside] for some in (self.reference, self.windows))
         return bool(before and after) and fmean(after) >= fmean(before)
+
+    @property
+    def other_work(self) -> str:
+        """What a request has by far less of since more were let in, and what it had; empty for nothing.
+
+        Requests that fail take less time than any, and none of this is gained: a database that refuses what more
+        workers ask of it, say. Whether a request failed is not known; CPU and bytes of one are, and they are less
+        than in any window before and 1/`MOVED` of the usual. CPU says so only where the server kept up
+        before: of an overloaded one clients give up requests that it works on, and fewer once it gains.
+        """
+        lately = (*self.late, *self.windows)[-2:]
+        if not lately or not any(way > 0 for _, way in self.taken):
+            return ""
+        for what in ("bytes",) if self.overloaded else ("CPU", "bytes"):
+            before = [w.of_a_request[what] for w in self.reference if what in w.of_a_request]
+            since = [w.of_a_request[what] for w in lately if what in w.of_a_request]
+            if len(before) < 2 or len(since) < len(lately):
+                continue
+            usual = median(before)
+            if max(since) < min(usual / MOVED, *before):
+                return f"a request has {fmean(since) / usual:.2g} times the {what} that it had"
+        return ""
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""

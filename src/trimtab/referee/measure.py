@@ -30,6 +30,10 @@ RESIDENCES = ("request_time_s", "response_time_s")
 """Objectives that are the time inside of what came: of a request, and of all requests of a connection (Eq. (1))."""
 
 
+MOVED = 1.5
+"""Ratio from which what a workload is made of counts as another one."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """One window as the referee sees it.
@@ -56,6 +60,7 @@ class Measured:
         log_inside: natural logarithm of the time that a connection is inside, where that is the objective or what it
             can be told from; None when too few came or it is not known.
         inferred: whether `log_cost` is from that.
+        byte_rate_bytes_hz: bytes sent per second; None when not measured.
     """
 
     index: int
@@ -77,6 +82,7 @@ class Measured:
     standstill_wait_s: float | None = None
     log_inside: float | None = None
     inferred: bool = False
+    byte_rate_bytes_hz: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -97,6 +103,12 @@ class Measured:
         inside = math.inf if self.inside is None else self.inside
         seen = self.counted and not self.missing and not self.refused
         return seen and self.log_cost is None and self.requests > 0 and inside < 0.5
+
+    @property
+    def of_a_request(self) -> dict[str, float]:
+        """What one request took of what is known, by name: CPU time of all CPUs, in seconds, and bytes."""
+        each = {"CPU": self.cpu_ratio, "bytes": self.byte_rate_bytes_hz}
+        return {what: rate / self.request_rate_hz for what, rate in each.items() if rate and self.request_rate_hz}
 
     def on_limits(self) -> Measured:
         """This window with its excess beyond the limits in place of the objective."""
@@ -181,6 +193,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         r.get("standstill_wait_s"),
         log_inside,
         inferred,
+        r.get("byte_rate_bytes_hz"),
     )
 
 

@@ -29,6 +29,15 @@ def only_further() -> str:
     return "nothing is seen of fewer workers yet: only still fewer may be tried"
 
 
+def other_work(what: str) -> str:
+    """What is completed is not what was before, so nothing follows from how much, or how fast, it is.
+
+    Args:
+        what: in what it differs.
+    """
+    return f"{what}, as where requests fail: what is completed is not what it was"
+
+
 def broken(names: str) -> str:
     """A limit that was kept is broken."""
     return f"{names} was kept before the change and is broken now"
@@ -37,6 +46,11 @@ def broken(names: str) -> str:
 def mended(names: str) -> str:
     """A limit that was broken is kept."""
     return f"{names} was broken before the change and is kept now"
+
+
+def stood_down() -> str:
+    """A knob was left to the operator while others were on trial."""
+    return "the operator has set another knob during the trial, which has no verdict therefore"
 
 
 def unmeasured(windows: int, missing: str, grows: bool) -> str:

@@ -73,13 +73,12 @@ from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, R
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import UNDECIDED, verdict_of, windows_needed
 from trimtab.referee.experiment import LATELY, Direction, Experiment, expected
-from trimtab.referee.measure import Measured, Workload, alike, ending, growing, measured
+from trimtab.referee.measure import MOVED, Measured, Workload, alike, ending, growing, measured
 from trimtab.referee.state import BUDGET_S, RefereeState
 
 LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
 EARNED = 0.05
 COOLDOWN_S, LONGEST_COOLDOWN_S = 60.0, 3600.0
-MOVED = 1.5
 STOP_S = 0.25
 LEAST_HORIZON_S, HORIZON_S = 60.0, 600.0
 PAYS = 3.0
@@ -106,9 +105,11 @@ class Referee:
         """The state once only these knobs are left.
 
         What was measured was at another setting of what is left to the operator. What has been lost, and what was
-        refuted of the other knobs, stays.
+        refuted of the other knobs, stays. A change of theirs without a verdict gets none: what was before it is owed.
         """
-        state = replace(state, knobs=knobs, incumbent=None, reference=(), experiment=None, judgement=None)
+        before = state.incumbent or state.owed
+        owed = {knob.name: before[knob.name] for knob in knobs if knob.name in before}
+        state = replace(state, knobs=knobs, incumbent=None, reference=(), experiment=None, judgement=None, owed=owed)
         return replace(state, behind=0, calm=0.0, last=None)
 
     def judge(self, state: RefereeState, window: Window) -> tuple[RefereeState, Mapping[str, int]]:
@@ -122,8 +123,14 @@ class Referee:
         now, was_behind = measured(window, self.objective, per_connection), state.overloaded
         held = {k.name: window.configuration[k.name] for k in state.knobs if k.name in window.configuration}
         state = state.followed(now)
+        if back := _differing(state.owed, held):
+            given_up = Judgement(Verdict.OPEN, state.owed, None, None, 0, reasons.stood_down(), True)
+            return replace(state, judgement=state.judgement or given_up), back
         if state.incumbent is None:
-            state = replace(state, incumbent=held, since_s=window.start_s, first={**held, **state.first})
+            went_back, first = state.judgement is not None, {**held, **state.first}
+            state = replace(state, incumbent=held, owed={}, judgement=None, since_s=window.start_s, first=first)
+            if went_back:
+                return state, {}  # the first window pays for the change
         if held == state.incumbent:
             return self._at_rest(state, now, window), {}
         if state.experiment is None or state.experiment.configuration != held:
@@ -137,7 +144,7 @@ class Referee:
                 in_seconds=self._in_seconds(),
                 lulls=state.lulls,
             )
-            before = _in_force(state)
+            before = state.in_force
             begun = replace(_walked(begun, state), stop_s=self._stop_s(state, begun, before, held, now))
             left_s = min(BUDGET_S, _earned_s(state, window.start_s))
             state = replace(state, experiment=begun, judgement=None, budget_s=max(state.budget_s, left_s))
@@ -164,12 +171,9 @@ class Referee:
         lost_s = experiment.excess_s(measured(partial, self.objective, experiment.workload.per_connection))
         return "" if lost_s <= max(0.0, state.budget_s) else reasons.spent(lost_s)
 
-    def final(self, state: RefereeState) -> Mapping[str, int]:
-        """Values to put back at the end of a run, because nothing shows the change to be better; empty for none."""
-        experiment = state.experiment
-        if experiment is None or experiment.returned is not None or state.incumbent is None:
-            return {}
-        return _differing(state.incumbent, experiment.configuration)
+    def final(self, state: RefereeState) -> Configuration:
+        """The configuration that the evidence stands behind, without any change that has no verdict yet."""
+        return state.incumbent or state.owed
 
     # At the incumbent.
 
@@ -276,7 +280,9 @@ class Referee:
         """The verdict, None while there is none, and why."""
         if state.budget_s < 0 and not backlog and experiment.first_s + experiment.lost_s > 0:
             return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
-        if experiment.gained >= 2:
+        if (other := experiment.other_work) and len((*experiment.late, *experiment.windows)) >= 2:
+            return Verdict.UNMEASURED, reasons.other_work(other)
+        if experiment.gained >= 2 and not other:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
             less = told and experiment.completes < 0
@@ -297,7 +303,7 @@ class Referee:
         said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
         count = len(experiment.windows)
         verdict = verdict_of(found, count)
-        doubted = experiment.crowded or limits.doubted(before, after)
+        doubted = experiment.crowded or other or limits.doubted(before, after)
         if verdict is not None and not (verdict is Verdict.BETTER and doubted):
             return verdict, said
         over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)
@@ -466,21 +472,10 @@ def _live(state: RefereeState, changes: Mapping[str, int]) -> bool:
     return all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
 
 
-def _in_trial(state: RefereeState) -> Experiment | None:
-    """The experiment in force; None where the incumbent is."""
-    return state.experiment if state.experiment is not None and state.experiment.returned is None else None
-
-
-def _in_force(state: RefereeState) -> Configuration:
-    """The configuration that was in force so far."""
-    last = _in_trial(state)
-    return state.incumbent or {} if last is None else last.configuration
-
-
 def _walked(begun: Experiment, state: RefereeState) -> Experiment:
     """A change with the ways it takes, and those of the changes before it that were tried on the same backlog."""
-    last = _in_trial(state)
-    ways = _directions(_in_force(state), begun.configuration)
+    last = state.on_trial
+    ways = _directions(state.in_force, begun.configuration)
     taken, turned = (last.taken, last.turned) if last else (frozenset(), frozenset())
     back = frozenset((name, -way) for name, way in ways)
     kept = {knob.name for knob in state.knobs if knob.role is Role.KEEP_ALIVE}

@@ -39,6 +39,7 @@ class RefereeState:
         excused_s: that of it which the budget does not bear, as no setting was to blame.
         lulls: whether there were windows on this workload, at the incumbent, in which nobody came.
         first: the configuration that the run began with.
+        owed: what has to come back into force, as a knob was left to the operator before the others were judged.
     """
 
     knobs: tuple[Knob, ...]
@@ -63,6 +64,7 @@ class RefereeState:
     excused_s: float = 0.0
     lulls: bool = False
     first: Configuration = field(default_factory=dict)
+    owed: Configuration = field(default_factory=dict)
 
     @property
     def overloaded(self) -> bool:
@@ -70,10 +72,20 @@ class RefereeState:
         return self.behind >= 2
 
     @property
+    def on_trial(self) -> Experiment | None:
+        """The experiment in force; None where the incumbent is."""
+        return self.experiment if self.experiment is not None and self.experiment.returned is None else None
+
+    @property
+    def in_force(self) -> Configuration:
+        """The configuration that was in force so far."""
+        return self.incumbent or {} if self.on_trial is None else self.on_trial.configuration
+
+    @property
     def onward(self) -> bool:
         """Whether another change may be made on top of the one in force, which has done nothing that can be seen."""
-        experiment = self.experiment
-        if experiment is None or experiment.returned is not None:
+        experiment = self.on_trial
+        if experiment is None:
             return False
         if self.overloaded:
             return experiment.idle

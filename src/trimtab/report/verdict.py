@@ -30,6 +30,7 @@ WORTHWHILE = 1.05
 _LIVE = "windows before the first change against the second half of the run, at equal load by the referee's estimate"
 _TRIALS = "every change was a trial, judged by the referee at equal load; what was not found better was taken back"
 _TURNS = "start and winner of the search measured again in turn; the interval is 95 %, over turns"
+_NO_TURNS = "the trials of the search alone: start and winner were not measured in turn"
 _REPEATS = "second half of every run; intervals are 95 %, over repeats"
 
 
@@ -106,23 +107,24 @@ def _restored(track: Track, found: Judged) -> Judged:
 def _searched(track: Track, state: SearchState[Any]) -> Judged:
     """A search: start and winner measured in turn at its end, never the best of its trials."""
     claim, objective = state.claim, track.run.plan.settings.objective
+    basis = _TURNS if state.turns else _NO_TURNS
     before = track.untouched()
     if claim is None:
         text = "The search ended before its winner was measured again, so no improvement is claimed"
-        return Judged(Verdict.UNMEASURED, text, _TURNS, before=before)
+        return Judged(Verdict.UNMEASURED, text, basis, before=before)
     again = {move.index + 1 for move in track.moves if move.move.phase == MEASURE}
     start, winner = (
         tuple(w for w in track.windows if w.index in again and w.configuration.items() >= wanted.items())
         for wanted in (state.start, state.winner)
     )
     if claim.gain is None:
-        return Judged(claim.verdict, f"{claim.why[:1].upper()}{claim.why[1:]}", _TURNS, before=start or before)
+        return Judged(claim.verdict, f"{claim.why[:1].upper()}{claim.why[1:]}", basis, before=start or before)
     gain = Estimate(claim.gain, claim.low, claim.high, claim.turns)
     if claim.verdict is Verdict.BETTER:
         text = f"{words(objective.metric).capitalize()}: {claim.why}"
     else:
         text = f"{claim.why[:1].upper()}{claim.why[1:]}"
-    return Judged(claim.verdict, text, _TURNS, gain, start, winner if claim.verdict is Verdict.BETTER else ())
+    return Judged(claim.verdict, text, basis, gain, start, winner if claim.verdict is Verdict.BETTER else ())
 
 
 def objective_broken(track: Track, after: Sequence[Window]) -> str:

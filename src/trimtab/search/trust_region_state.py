@@ -97,6 +97,15 @@ class TrustRegionState:
         """The knobs that are left to the operator and their values, as text."""
         return ", ".join(f"{name} is {value}" for name, value in zip(self.left, self.beside, strict=True))
 
+    def unblamed(self) -> TrustRegionState:
+        """The state without a last trial in which nothing was measured, as nothing is at the incumbent either."""
+        last = len(self.told) - 1
+        if last <= self.era or self.told[last].values == self.incumbent:
+            return self
+        if self.told[last].y is not None or self.told[last].excess is not None:
+            return self
+        return replace(self, told=self.told[:-1])
+
     def anew(self, era: int, beside: Beside) -> TrustRegionState:
         """The state from which the search begins again at its incumbent, in another load or beside other values."""
         fresh = TrustRegionState(self.knobs, self.seed, self.scales, self.told, era, self.past, self.incumbent)

@@ -13,12 +13,13 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 | *worker_memory_bytes  | `_worker_memory`, per worker thread where there are any                     |
 
 A reading whose source this kernel does not have is absent; `probe` says which and why. Files stay open and are read
-again from their start.
+again from their start. A window goes by the limits at its start: where they, or the server's groups, are others than
+at the start of the one before, all is opened anew and counted from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.core.finding import Finding
@@ -34,6 +35,15 @@ from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited,
 from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
+_LIMITS = {
+    ("cpu", 1): ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    ("cpu", 2): ("cpu.max",),
+    ("cpuset", 1): ("cpuset.cpus.effective", "cpuset.effective_cpus"),
+    ("cpuset", 2): ("cpuset.cpus.effective",),
+    ("memory", 1): ("memory.limit_in_bytes",),
+    ("memory", 2): ("memory.max",),
+}
+"""The files of a group that limit it, by controller and version."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
 
 
@@ -81,6 +91,8 @@ class Resources(Sensor):
         Raises:
             NotMeasured: the server is gone, or neither CPU nor memory can be read.
         """
+        if self._sources is not None and self._sources.outdated():
+            self.follow(self._pid)
         if self._sources is None:
             self._sources = _Sources(self._pid, self._root)
         self._began_s, last = self._clock.now_s(), self._last
@@ -164,7 +176,11 @@ class _Sources:
     """
 
     def __init__(self, pid: int, root: Path) -> None:
+        # Before anything is read by them: what changes meanwhile is noticed at the next look.
+        membership = root / "proc" / str(pid) / "cgroup"
+        was = _content(membership)
         found = groups(pid, root)
+        self._limits = {membership: was} | {path: _content(path) for path in _limit_files(found)}
         self.missing: dict[str, str] = {}
         self.cpu: Cpu | None = None
         self.memory: GroupMemory | MachineMemory | None = None
@@ -183,6 +199,10 @@ class _Sources:
         self.pressures = self._open_pressures(found, root)
         self.worker = WorkerMemory(pid, found, root)
         self.worker_period_s = self.worker.period_s
+
+    def outdated(self) -> bool:
+        """Whether the server is in other groups by now, or has other limits; a controller without a file has none."""
+        return any(_content(path) != was for path, was in self._limits.items())
 
     def close(self) -> None:
         """Closes all files; may be called twice."""
@@ -204,6 +224,21 @@ class _Sources:
             except NotMeasured as error:
                 self.missing[f"{resource} pressure"] = str(error)
         return opened
+
+
+def _limit_files(found: Mapping[str, Group]) -> Iterable[Path]:
+    """The files in which limits of a server stand, or would, from its groups upward."""
+    for controller, own in found.items():
+        for name in _LIMITS.get((controller, own.version), ()):
+            yield from (group.path / name for group in own.upward())
+
+
+def _content(path: Path) -> bytes | None:
+    """Content of a small file; None when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _stalled_s(file: KernelFile) -> float:

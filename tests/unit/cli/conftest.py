@@ -20,6 +20,7 @@ from trimtab.errors import PlantGone, UsageError
 class Memory(MemoryPlant):
     permitted = True
     left = ""
+    first = 7
 
     def check_permissions(self):
         if not self.permitted:
@@ -35,8 +36,11 @@ def add_arguments(parser):
     parser.add_argument("--forbid", action="store_true", help="no permission")
     parser.add_argument("--choice", action="store_true", help="a knob that is a choice in place of the others")
     parser.add_argument("--dies", type=float, help="seconds after which it ends")
+    parser.add_argument("--pid", type=int, help="its first process")
 
 def from_arguments(args, clock):
+    if args.pid not in (None, Memory.first):
+        raise UsageError(f"pid {args.pid} is not the first process of Memory; there is pid {Memory.first}")
     plant = Memory()
     plant.permitted = not args.forbid
     if args.choice:

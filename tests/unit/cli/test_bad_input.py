@@ -16,6 +16,7 @@ BAD = [
         ["tune", "memory", "--minimize", "response_time"],
         "unknown metric 'response_time'; did you mean",
     ),
+    (["tune", "memory", "--minimize", "foo"], "unknown metric 'foo'; there are aborted_rate_hz, "),
     (["tune", "memory", "--minimize", "cpu_ratio", "--maximize", "cpu_ratio"], "not allowed with"),
     (["tune", "memory", "--knob", "worker"], "unknown knob 'worker': memory has workers, timeout"),
     (
@@ -23,6 +24,14 @@ BAD = [
         "(120 s) is longer than the duration (60 s)",
     ),
     (["tune", "memory", "--window", "0s"], "a window of 0 s is too short"),
+    (
+        ["tune", "memory", "--window", "0.001ms", "--duration", "0.01ms"],
+        "a window of 1e-06 s is too short: it must be 0.001 s or more",
+    ),
+    (
+        ["observe", "memory", "--window", "0.9ms", "--duration", "9ms"],
+        "a window of 0.0009 s is too short: it must be 0.001 s or more",
+    ),
     (["tune", "memory", "--window", "10"], "'10' is not a duration"),
     (["tune", "memory", "--keep-windows", "0"], "--keep-windows 0 is too few: it must be at least 1"),
     (["tune", "memory", "--mode", "wild"], "invalid choice: 'wild'"),
@@ -32,6 +41,14 @@ BAD = [
     (["tune", "memory", "--option", "margin=lots"], "'lots' is not a number"),
     (["tune", "memory", "--option", "objective=x"], "--option 'objective=x': write NAME=VALUE"),
     (["tune", "memory", "--seed", "x"], "invalid int value: 'x'"),
+    (["tune", "memory", "--seed", "-1"], "--seed -1 is not allowed: it must be 0 to 2^64 - 1"),
+    (["tune", "memory", "--seed", str(2**64)], f"--seed {2**64} is not allowed: it must be 0 to 2^64 - 1"),
+    (
+        ["observe", "memory", "--seed", "-1", "--duration", "10s"],
+        "--seed -1 is not allowed: it must be 0 to 2^64 - 1",
+    ),
+    (["tune", "memory", "--store", "/"], "argument --store: '/' is a directory: name a file"),
+    (["tune", "memory", "--store", ""], "argument --store: '' is empty: name a file"),
     (["tune", "memory", "--colour"], "unrecognized arguments: --colour"),
     (["tune", "memory", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
     (["tune", "memory", "--report", "/"], "the report / is a directory"),
@@ -39,6 +56,14 @@ BAD = [
     (["tune", "simulated", "--server", "coars=2"], "--server 'coars=2': write NAME=VALUE; there are "),
     (["tune", "simulated", "--server", "cores=two"], "'two' is not a number"),
     (["tune", "simulated", "--workload", "waggon"], "unknown workload 'waggon'"),
+    (
+        ["observe", "simulated", "--server", "cores=-1", "--duration", "5s"],
+        "cores -1 is not allowed: it must be more than 0",
+    ),
+    (
+        ["observe", "simulated", "--server", "cores=inf", "--duration", "5s"],
+        "cores inf is not allowed: it must be more than 0",
+    ),
     (["observe"], "no plant: name one of "),
     (["observe", "memory", "--window", "2m", "--duration", "1m"], "the window (120 s) is longer than the duration"),
     (["runs"], "the following arguments are required: ACTION"),
@@ -46,7 +71,11 @@ BAD = [
     (["runs", "undo", "7"], "no run 7 in the store "),
     (["runs", "replay", "7"], "no run 7 in the store "),
     (["runs", "resume", "7"], "no run 7 in the store "),
-    (["runs", "show", "seven"], "invalid int value: 'seven'"),
+    (["runs", "show", "seven"], "'seven' is not the number of a run: see 'trimtab runs list'"),
+    (["runs", "show", "9" * 20], f"'{'9' * 20}' is not the number of a run"),
+    (["runs", "report", "1", "9" * 20, "--out", "x.html"], f"'{'9' * 20}' is not the number of a run"),
+    (["runs", "list", "--store", "/nowhere/at/all.db"], "--store /nowhere/at/all.db: there is no such file"),
+    (["runs", "undo", "1", "--store", "/nowhere/at/all.db"], "--store /nowhere/at/all.db: there is no such file"),
     (["runs", "report", "7", "--out", "x.html"], "no run 7 in the store "),
     (["doctor", "--fix"], "unrecognized arguments: --fix"),
 ]
@@ -77,3 +106,14 @@ def test_a_store_that_cannot_be_opened_is_one_line_and_exit_code_1(trimtab: Trim
 def test_permission_to_reload_is_not_needed_to_observe_or_advise(trimtab: Trimtab) -> None:
     assert trimtab("observe", "memory", "--forbid", "--duration", "10s").code == 0
     assert trimtab("tune", "memory", "--forbid", "--mode", "advise", "--duration", "20s").code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [
+        ("observe", "keep the windows in this run store (default: they are not kept)"),
+        ("tune", "or its first; of a stack what its file says, else all)"),
+    ],
+)
+def test_help_says_what_is_done_where_nothing_is_said(trimtab: Trimtab, verb: str, says: str) -> None:
+    assert says in " ".join(trimtab(verb, "--help").out.split())

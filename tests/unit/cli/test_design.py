@@ -47,6 +47,12 @@ def test_a_design_that_is_not_stable_is_judged_and_not_refused(trimtab: Trimtab)
     assert "not met, the closed loop is not stable" in said.out
 
 
+def test_the_json_of_a_response_that_leaves_all_bounds_is_json(trimtab: Trimtab) -> None:
+    said = trimtab("design", "poles", "--model", RELATIVE, "--gain", "1e30", "--zero", "0.1", "--json")
+    found = json.loads(said.out, parse_constant=pytest.fail)
+    assert (said.code, found["stable"], found["step_response"][-1]) == (0, False, None)
+
+
 @pytest.mark.parametrize("name", ["plot.svg", "plot.html"])
 def test_the_figures_are_one_file(trimtab: Trimtab, tmp_path: Path, name: str) -> None:
     said = trimtab("design", "--model", RELATIVE, "--plot", tmp_path / name)
@@ -72,6 +78,8 @@ def test_a_model_file_brings_its_period(trimtab: Trimtab, tmp_path: Path) -> Non
     ModelFile(Model((0.74, -0.37), (0.95, -0.12)), Pair(Kind.RELATIVE, "a", "b"), 2.0, {}).write(path)
     found = json.loads(trimtab("design", "--model-file", path, "--settling", "20s", "--json").out)
     assert (found["period_s"], found["settling_s"]) == (2.0, 20.0)
+    (tmp_path / "link.json").symlink_to(path)
+    assert trimtab("design", "--model-file", tmp_path / "link.json", "--settling", "20s").code == 0
     wrong = trimtab("design", "--model-file", path, "--period", "3s")
     assert wrong.code == 2
     assert "identify again with the other period" in wrong.err
@@ -86,13 +94,18 @@ def test_a_model_file_brings_its_period(trimtab: Trimtab, tmp_path: Path) -> Non
         (("--model", RELATIVE, "--settling", "60s"), "the fastest takes"),
         (("--model", RELATIVE, "--settling", "1s"), "before the first sample"),
         (("--model", RELATIVE, "--settling", "5"), "not a duration"),
+        (("--model", RELATIVE, "--settling", "1000000h", "--period", "1ms"), "more than 10000 sampling periods"),
         (("--model", RELATIVE, "--overshoot", "-1"), "overshoot"),
         (("--model", RELATIVE, "--band", "0"), "band"),
         (("--model", RELATIVE, "--gain", "0.3"), "design poles"),
         (("poles", "--model", RELATIVE, "--gain", "0.3"), "needs --gain and --zero"),
+        (("poles", "--model", RELATIVE, "--gain", "nan", "--zero", "0"), "gain nan, zero 0: both must be finite"),
+        (("poles", "--model", RELATIVE, "--gain", "1", "--zero", "inf"), "gain 1, zero inf: both must be finite"),
+        (("poles", "--model", RELATIVE, "--gain", "0", "--zero", "0"), "and the gain not 0"),
         (("poles", "--model", "1.2,1", "--gain", "0.3", "--zero", "0"), "unstable"),
         (("--model", RELATIVE, "--plot", "picture.png"), "ends in .svg or .html"),
         (("--model-file", "/no/such/file"), "No such file"),
+        (("--model-file", "/dev/null"), "--model-file /dev/null is not a regular file"),
         ((), "required"),
         (("locus", "--model", RELATIVE), "invalid choice"),
         (("--model", RELATIVE, "--model-file", "x"), "not allowed with"),

@@ -193,6 +193,7 @@ def test_json_is_one_object_per_line(guarantee: Trimtab) -> None:
         (("--model", "0.7,-0.9"), "more processes lower the output"),
         (("--model", "0.7,0"), "model"),
         ((*GAINS, "--absolute-gain", "-2"), "are for hybrid, not relative"),
+        ((*GAINS, "--duration", "2m", "--seed", "-1"), "--seed -1 is not allowed: it must be 0 to 2^64 - 1"),
         (("--gain", "-0.3", "--zero", "0"), "option gain is -0.3, allowed is more than 0"),
         (("--gain", "0.3", "--zero", "2"), "option zero is 2, allowed is between -1 and 1"),
         (

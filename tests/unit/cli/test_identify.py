@@ -19,6 +19,11 @@ from tests._difference_plant import DifferencePlant
 from trimtab.identification.model import PAPER
 from trimtab.identification.signals import Kind
 
+ADOPTED = []
+
+def adopt(args, budgets, workers):
+    ADOPTED.append((dict(budgets), workers))
+
 def add_arguments(parser):
     parser.add_argument("--noise", type=float, default=0.1, help="noise")
     parser.add_argument("--absolute", action="store_true", help="absolute delay")
@@ -104,6 +109,8 @@ def test_a_spec_says_what_is_guaranteed_and_how_often_it_is_sampled(trimtab: Tri
     assert said.code == 0, said.err
     model = read_model(path)
     assert (model.pair.kind, model.period_s) == ("absolute", 2.0)
+    taken = sys.modules["trimtab.plants.difference"].ADOPTED
+    assert taken == [({"premium": 64, "basic": 64}, 128)], "a plant that is made for this run is made like the SPEC's"
 
 
 def test_the_report_is_one_file_and_says_what_was_simulated(trimtab: Trimtab, tmp_path: Path) -> None:
@@ -123,6 +130,8 @@ def test_the_report_is_one_file_and_says_what_was_simulated(trimtab: Trimtab, tm
         (("--orders", "1,x"), "--orders"),
         (("--orders", "0"), "orders are whole numbers from 1"),
         (("--seed", "3", "--validate-seed", "3"), "--validate-seed 3"),
+        (("--seed", "-1"), "--seed -1 is not allowed: it must be 0 to 2^64 - 1"),
+        (("--validate-seed", "-1"), "--validate-seed -1 is not allowed: it must be 0 to 2^64 - 1"),
         (("--duration", "1m"), "warm-up"),
         (("--duration", "5m"), "it takes 750 s or more"),
         (("--low", "90", "--high", "70"), "less than high"),

@@ -18,6 +18,13 @@ BAD = [
     (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write whole numbers and ranges with commas"),
     (["run", "demo", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
     (["run", "liu2003", "--seeds", "1-999999999"], "a range of more than 100000 is not allowed"),
+    (["run", "liu2003", "--seeds", "3-1"], "--seeds '3-1': the range 3-1 runs backwards, write 1-3"),
+    (["write", "liu2003", "--runs", "5-1", "--results", "/nowhere/x"], "the range 5-1 runs backwards, write 1-5"),
+    (["write", "liu2003", "--runs", "9" * 20, "--results", "/nowhere/x"], "write whole numbers and ranges"),
+    (
+        ["write", "liu2003", "--runs", "1", "--results", "/nowhere/x", "--store", "/nowhere/at/all.db"],
+        "--store /nowhere/at/all.db: there is no such file",
+    ),
     (["write", "liu2003", "--runs", "1"], "nothing to write: name '--results FOLDER' or '--report FILE'"),
     (["write", "liu2003", "--from", "/nowhere.xz", "--results", "/nowhere/x"], "/nowhere.xz is no compressed store"),
     (["write", "liu2003"], "one of the arguments --runs --from is required"),

@@ -24,7 +24,7 @@ BAD = [
     ([HERE, *WAGON, "--duration", "60"], "'60' is not a duration"),
     ([HERE, *WAGON, "--duration", "1s", "--interval", "2s"], "at most the duration"),
     ([HERE, *WAGON, "--duration", "0s"], "interval 1s is not allowed"),
-    ([HERE, *WAGON, "--seed", "-1"], "seed -1 is not allowed"),
+    ([HERE, *WAGON, "--seed", "-1"], "--seed -1 is not allowed"),
     ([HERE, "--workload", "closed-loop", "--connection", "never"], "is not one of until-server-closes"),
     ([HERE, "--workload", "closed-loop", "--connections", "0"], "connections 0 is not allowed"),
     (["http://127.0.0.1:1/a", *WAGON, "--url", "/b"], "exclude each other"),
@@ -38,6 +38,8 @@ BAD = [
     ([HERE, "--workload", "tpcw", "--time-scale", "0"], "time_scale 0 is not allowed"),
     ([HERE, "--workload", "tpcw", "--object", "/a"], "the pages name their images"),
     ([HERE, "--populations", "/nowhere/at/all.json"], "No such file"),
+    ([HERE, "--populations", "/dev/null"], "populations file /dev/null is not a regular file"),
+    (["http://127.0.0.1:0/", *WAGON], "'http://127.0.0.1:0/' has the port 0, allowed is 1 to 65535"),
 ]
 
 

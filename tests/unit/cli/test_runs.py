@@ -6,12 +6,15 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
+from trimtab.cli import runs
+from trimtab.errors import UsageError
 from trimtab.events import Status
 from trimtab.store import Store, default_path
 
@@ -63,6 +66,14 @@ def test_show_as_json_starts_with_the_plan(tuned: Trimtab) -> None:
     lines = [json.loads(line) for line in tuned("runs", "show", 1, "--json").out.splitlines()]
     assert (lines[0]["type"], lines[0]["controller"]) == ("run", "fuzzy")
     assert [line["type"] for line in lines[1:3]] == ["window", "move"]
+
+
+def test_show_as_json_is_json_where_a_run_had_no_end(trimtab: Trimtab, store: Path) -> None:
+    assert trimtab("observe", "memory", "--dies", 12, "--store", store).code == 1
+    assert Store(store).run(1).plan.settings.duration_s == float("inf")
+    lines = trimtab("runs", "show", 1, "--json").out.splitlines()
+    plan, *_ = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert plan["settings"]["duration_s"] is None
 
 
 def test_replay_finds_the_same_moves(tuned: Trimtab) -> None:
@@ -208,6 +219,39 @@ def test_no_line_on_a_run_steers_the_terminal(tuned: Trimtab, store: Path, monke
     assert said.out == f"note: {shown}\nrun 1: undone; in force now: {shown}\n"
     Store(store).execute("UPDATE runs SET plan = json_set(plan, '$.label', ?)", ("\x1b[2J",))
     assert tuned("runs", "list").out.endswith(r"\x1b[2J" + "\n")
+
+
+def test_where_a_server_was_started_anew_its_process_now_is_taken_in_place_of_that_of_then(
+    trimtab: Trimtab, store: Path
+) -> None:
+    assert trimtab(*TUNE, "--pid", 7).code == 0
+    killed(store)
+    left_behind("a file is left from an earlier run")
+    sys.modules["trimtab.plants.memory"].PLANT.first = 8
+    for action in (("undo", 1), ("undo", 1, "--script"), ("resume", 1)):
+        refused = trimtab("runs", *action)
+        hint = "pid 7 is not the first process of Memory; there is pid 8; name a server that was started anew since"
+        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert refused.err == f"trimtab: {hint} with --pid PID\n"
+    wrong = trimtab("runs", "undo", 1, "--pid", 9)
+    assert wrong.err == "trimtab: pid 9 is not the first process of Memory; there is pid 8\n"
+    assert trimtab("runs", "undo", 1, "--script", "--pid", 8).out == "#!/bin/sh\ntrue\n"
+    assert trimtab("runs", "resume", 1, "--pid", 8).code == 0
+    assert Store(store).run(1).status is Status.DONE
+    assert trimtab("runs", "undo", 1, "--pid", 8).out.startswith("run 1: undone; in force now: ")
+
+
+def test_a_pid_is_refused_where_it_replaces_none(tuned: Trimtab, store: Path) -> None:
+    run = Store(store).run(1)
+
+    def taken(*command: str) -> object:
+        return runs._command(replace(run, plan=replace(run.plan, command=("tune", *command))), 9)[1].pid
+
+    assert taken("apache") == taken("apache", "--pid", "5") == 9
+    assert taken("linux", "--pid", "5") == [9]
+    for command in (("stack", "shop.toml"), ("linux", "--pid", "5", "--pid", "6"), ("linux",)):
+        with pytest.raises(UsageError, match=r"^--pid 9: run 1, of memory, was not given one --pid to replace$"):
+            taken(*command)
 
 
 def test_undo_can_print_its_script_instead(tuned: Trimtab, store: Path) -> None:

@@ -115,6 +115,16 @@ def test_what_an_earlier_run_left_is_said(trimtab: Trimtab, store: Path) -> None
     assert trimtab(*TUNE).err == "note: run 1 was killed before its end; 'trimtab runs undo 1' undoes it\n"
 
 
+def test_what_an_earlier_run_left_in_a_store_that_is_named_is_undone_with_that_store(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.sqlite"
+    trimtab(*TUNE, "--store", kept)
+    Store(kept).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
+    said = trimtab(*TUNE, "--store", kept)
+    assert f"; 'trimtab runs undo 1 --store {kept}' undoes it\n" in said.err
+
+
 def test_observe_reads_and_stores_nothing_unless_asked(trimtab: Trimtab, store: Path, tmp_path: Path) -> None:
     said = trimtab("observe", "memory", "--duration", "15s", "--all")
     assert said.code == 0

@@ -54,6 +54,8 @@ def test_a_settling_time_is_counted_in_whole_samples() -> None:
         ({"period_s": -1.0}, "sampling period"),
         ({"settling_s": 20.0}, "before the first sample"),
         ({"settling_s": math.nan}, "before the first sample"),
+        ({"settling_s": 3.6e9, "period_s": 0.001}, "more than 10000 sampling periods of 0.001 s"),
+        ({"settling_s": math.inf}, "more than 10000 sampling periods"),
         ({"band_ratio": 0.0}, "band"),
         ({"band_ratio": 1.0}, "band"),
         ({"steady_state_error_ratio": 0.0}, "steady-state error"),

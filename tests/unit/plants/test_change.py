@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,8 @@ class Server:
 @dataclass(frozen=True)
 class Change(_change.Change[Server]):
     """A number in a file."""
+
+    by_hand = "serverctl reload"
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         self.server.reload()
@@ -160,6 +162,80 @@ def test_an_undo_puts_the_file_back_even_where_the_server_then_refuses_which_is_
     with pytest.raises(ApplyFailed, match=r"is as it was, but the server was not reloaded to it: .*some other line"):
         change(server, 3).undo()
     assert path.read_text() == "3"
+
+
+def test_a_defect_in_the_reload_of_an_undo_is_told_and_the_file_is_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(_: Server) -> None:
+        raise IndexError("list index out of range")
+
+    path.write_text("5")
+    monkeypatch.setattr(Server, "reload", defect)
+    with pytest.raises(ApplyFailed, match="is as it was, but the server was not reloaded to it: list index out of"):
+        change(Server(path), 3).undo()
+    assert path.read_text() == "3"
+
+
+def test_a_reload_that_was_refused_is_not_taken_back_by_another_and_the_file_is_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str | None]()
+
+    def busy(self: Server) -> None:
+        asked.append(_own_file.read(self.path))
+        raise ApplyRefused("not now: nothing was reloaded")
+
+    path.write_text("3")
+    monkeypatch.setattr(Server, "reload", busy)
+    with pytest.raises(ApplyRefused, match="not now: nothing was reloaded"):
+        change(Server(path), 5).bring({"size": 5})
+    assert (asked, path.read_text()) == (["5"], "3")
+
+
+LATER = replace(MASTER, pid=MASTER.pid + 1, started=MASTER.started + 1)
+"""The server anew, as after a restart by its operator."""
+
+
+def undone_after_its_end(path: Path, monkeypatch: pytest.MonkeyPatch, *running: Master) -> None:
+    """An undo for a server that has ended, while these run; the file is back in any case."""
+    monkeypatch.setattr(Master, "running", classmethod(lambda _: list(running)))
+    path.write_text("5")
+    try:
+        change(Server(path, ends=True), 3).undo()
+    finally:
+        assert path.read_text() == "3"
+
+
+def test_an_undo_for_a_server_that_has_ended_says_nothing_where_no_other_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undone_after_its_end(path, monkeypatch)
+
+
+@pytest.mark.parametrize("argv", [MASTER.argv, ()], ids=["the same command line", "one that may not be read"])
+def test_a_server_that_was_started_in_its_place_is_named_with_how_to_reload_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    there = rf"the server \(pid {LATER.pid}\), started meanwhile"
+    said = rf"{path} is as it was, but {there}, may have read it before that: reload it \(serverctl reload\)"
+    with pytest.raises(ApplyFailed, match=said):
+        undone_after_its_end(path, monkeypatch, replace(LATER, argv=argv))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LATER, started=MASTER.started - 1),
+        replace(LATER, exe=Path("/opt/bin/true")),
+        replace(LATER, argv=("server", "-f", "/etc/other.conf")),
+    ],
+    ids=["started earlier", "another program", "another configuration"],
+)
+def test_a_server_beside_it_that_does_not_stand_in_its_place_is_none_of_its_business(
+    path: Path, monkeypatch: pytest.MonkeyPatch, other: Master
+) -> None:
+    undone_after_its_end(path, monkeypatch, other)
 
 
 def test_a_program_is_asked_with_our_path_and_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:

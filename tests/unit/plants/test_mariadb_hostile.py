@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
+import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ from trimtab.plants.mariadb.journal import Entry
 from trimtab.plants.mariadb.link import Link
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.status import MariadbStatus
+from trimtab.sensors._unix_diag import UnixSocket
 
 __all__ = ["fresh"]
 
@@ -209,6 +211,46 @@ def test_a_conversation_may_last_for_days_and_say_much_as_long_as_each_answer_is
     assert peer.closed
 
 
+class Ended(Peer):
+    """It answers one question, and ends the conversation a while after the next."""
+
+    def recv_into(self, buffer: Any, count: int) -> int:
+        found = super().recv_into(buffer, count)
+        self._clock.seconds += 0.0 if found else 50.0
+        return found
+
+
+def test_a_question_that_is_asked_once_more_on_a_new_connection_has_no_more_time_than_another(
+    clock: StillClock,
+) -> None:
+    first = Ended([HELLO, answer([LONG], [b"1"])], clock)
+    second = Peer(pieces(HELLO), clock, each_s=5.0)
+    link = linked(clock, first, second)
+    assert link.ask("SELECT 1") == ((1,),)
+    began_s = clock.seconds
+    with pytest.raises(NotMeasured, match="timed out"):
+        link.ask("SELECT 1")
+    assert (first.closed, second.closed) == (True, True)
+    assert PATIENCE_S <= clock.seconds - began_s <= PATIENCE_S + 5.0
+
+
+def test_a_connection_is_waited_for_no_longer_than_is_left_for_the_answer(
+    clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    first, second = Ended([HELLO, answer([LONG], [b"1"])], clock), Peer([HELLO, answer([LONG], [b"2"])], clock)
+    link, connect = linked(clock, first, second), Server.connect
+
+    def connected(self: Server, patience_s: float) -> Peer:
+        waits.append(patience_s)
+        return connect(self, patience_s)
+
+    monkeypatch.setattr(Server, "connect", connected)
+    assert [link.ask("SELECT 1"), link.ask("SELECT 1")] == [((1,),), ((2,),)]
+    assert waits == [PATIENCE_S, PATIENCE_S - 50.0]
+    link.close()
+
+
 def saying(rows: object) -> Any:
     """A conversation in which every question has this answer."""
     return SimpleNamespace(ask=lambda *_: rows, close=lambda: None)
@@ -337,10 +379,10 @@ def test_a_mariadb_without_what_its_knobs_are_judged_by_is_one_line(
 
 def listening(monkeypatch: pytest.MonkeyPatch, path: str) -> MariadbServer:
     """A MariaDB that listens at a path."""
-    row = ["0000:", "2", "0", "00010000", "0001", "01", "7", path]
+    there = (UnixSocket(7, socket.SOCK_STREAM, True, path), UnixSocket(8, socket.SOCK_STREAM, True, "/run/other"))
     monkeypatch.setattr(MariadbServer, "check", lambda self: None)
     monkeypatch.setattr("trimtab.plants.mariadb.process.descriptors", lambda pid, kind: frozenset({"socket:[7]"}))
-    monkeypatch.setattr("trimtab.plants.mariadb.process.sockets", lambda pid, table: [row])
+    monkeypatch.setattr("trimtab.plants.mariadb.process.unix_sockets", lambda pid: there)
     return MariadbServer(os.getpid(), 1, Path("/usr/sbin/mariadbd"), (), 0)
 
 

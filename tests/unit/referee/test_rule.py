@@ -324,11 +324,11 @@ def test_where_a_change_did_nothing_for_an_overloaded_server_another_may_follow_
 
 
 def test_a_run_ends_with_what_the_evidence_stands_behind() -> None:
-    assert ready().judge.final(ready().state) == {}
+    assert ready().judge.final(ready().state) == START
     undecided = ready().change(w=140).see(3)
-    assert undecided.judge.final(undecided.state) == {"w": 150}
+    assert undecided.judge.final(undecided.state) == START
     better = ready().change(w=40).see(8, 0.002)
-    assert better.judge.final(better.state) == {}
+    assert better.judge.final(better.state) == {**START, "w": 40}
 
 
 @pytest.mark.parametrize("seed", range(1, 11))

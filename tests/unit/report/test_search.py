@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from tests.unit.test_loop import Run
 from tests.unit.test_trials import search
 from trimtab.referee.turns import candidates_turns
@@ -10,6 +14,7 @@ from trimtab.report.figures import drawn
 from trimtab.report.search import tables
 from trimtab.report.sheet import Table
 from trimtab.report.track import tracks
+from trimtab.report.verdict import judge_run
 
 PATH = "The path of the search"
 
@@ -48,3 +53,18 @@ def test_a_run_that_is_no_search_has_none_of_it() -> None:
     track = tracks(run.store, [1])[0]
     assert tables(track) == []
     assert PATH not in [one.title for one in drawn([track])]
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "basis"),
+    [
+        (25.0, "the trials of the search alone: start and winner were not measured in turn"),
+        (math.inf, "start and winner of the search measured again in turn; the interval is 95 %, over turns"),
+    ],
+    ids=["stopped in its trials", "with its turns"],
+)
+def test_the_verdict_says_whether_start_and_winner_were_measured_in_turn(ends_s: float, basis: str) -> None:
+    run, plant = search((40, 30, 20), remeasure=2)
+    plant.fake_clock.at.append((ends_s, lambda: setattr(run.stop, "reason", "SIGINT")))
+    run.go()
+    assert judge_run(tracks(run.store, [1])[0]).basis == basis

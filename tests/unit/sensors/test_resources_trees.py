@@ -287,3 +287,131 @@ def test_a_process_that_is_gone_is_not_measured(tmp_path: Path) -> None:
         Resources(PID, StillClock(), root=tmp_path).begin()
     (finding,) = probe(PID, tmp_path)
     assert not finding.usable
+
+
+V2_SLICE = "sys/fs/cgroup/system.slice"
+V2_GROUP = f"{V2_SLICE}/apache2.service"
+V1_BASE = "sys/fs/cgroup"
+V1_MEMORY: Mapping[str, object] = {"usage_in_bytes": 300 * MIB, "stat": "total_active_file 0\ntotal_pgmajfault 0\n"}
+"""What a group of version 1 has beside its limit."""
+
+
+class Watched:
+    """A sensor whose windows last 2 s and follow each other at once, so that one begins where the other has ended."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.clock = root, StillClock()
+        self.sensor = Resources(PID, self.clock, root=root)
+
+    def window(self, change: Mapping[str, object]) -> dict[str, float]:
+        """The readings of a window within which these files change."""
+        self.sensor.begin()
+        write(self.root, change)
+        self.clock.seconds += 2.0
+        return dict(self.sensor.read())
+
+
+def used(seconds: float) -> dict[str, object]:
+    """CPU time that the group and CPUs 1 and 2, its own, have used by then."""
+    ticks = round(100 * seconds)
+    return {
+        f"{V2_GROUP}/cpu.stat": f"usage_usec {round(1e6 * seconds)}",
+        "proc/stat": f"cpu  {ticks} 0 0 900 50\ncpu0 1\ncpu1 {ticks} 0 0 7 9\ncpu2 0 0 0 7\ncpu3 6\n",
+    }
+
+
+def test_a_memory_limit_that_is_set_in_mid_window_counts_from_the_next_window_on(tmp_path: Path) -> None:
+    version_2(tmp_path)
+    watched = Watched(tmp_path)
+    assert watched.window({f"{V2_GROUP}/memory.max": 500 * MIB})["memory_limit_bytes"] == 1024 * MIB
+    readings = watched.window({f"{V2_GROUP}/memory.max": 400 * MIB})
+    assert (readings["memory_limit_bytes"], readings["memory_ratio"]) == (500 * MIB, 250 / 500)
+    assert watched.window({f"{V2_GROUP}/memory.max": "max"})["memory_limit_bytes"] == 400 * MIB
+    assert watched.window({})["memory_limit_bytes"] == 1024 * MIB
+
+
+def test_a_quota_that_is_set_in_mid_window_parts_no_window_into_two_measures(tmp_path: Path) -> None:
+    """Two cores are half used; then half a core is allowed, and three quarters of it are used."""
+    version_2(tmp_path)
+    write(tmp_path, used(0.0))
+    watched = Watched(tmp_path)
+    before = watched.window({f"{V2_GROUP}/cpu.max": "50000 100000", **used(2.0)})
+    assert (before["cpu_cores"], before["cpu_ratio"]) == pytest.approx((2.0, 0.5))
+    after = watched.window(used(2.75))
+    assert (after["cpu_cores"], after["cpu_ratio"]) == pytest.approx((0.5, 0.75))
+
+
+@pytest.mark.parametrize(
+    ("change", "cores"),
+    [
+        ({f"{V2_GROUP}/cpu.max": "150000 100000"}, 1.5),
+        ({f"{V2_SLICE}/cpu.max": "100000 100000", f"{V2_SLICE}/cpu.stat": "usage_usec 0"}, 1),
+        ({f"{V2_GROUP}/cpuset.cpus.effective": "1"}, 1),
+    ],
+    ids=["own quota", "quota of the slice, which had no such file", "cpuset"],
+)
+def test_every_limit_of_cpu_on_the_way_to_the_top_is_followed(
+    tmp_path: Path, change: Mapping[str, object], cores: float
+) -> None:
+    version_2(tmp_path)
+    watched = Watched(tmp_path)
+    assert watched.window(change)["cpu_cores"] == 2
+    assert watched.window({})["cpu_cores"] == cores
+
+
+@pytest.mark.parametrize("group", ["memory/mem/web", "memory/mem"])
+def test_limits_of_version_1_are_followed(tmp_path: Path, group: str) -> None:
+    version_1(tmp_path)
+    write(tmp_path, {f"{V1_BASE}/memory/mem/memory.{name}": text for name, text in V1_MEMORY.items()})
+    watched = Watched(tmp_path)
+    change = {f"{V1_BASE}/{group}/memory.limit_in_bytes": 350 * MIB, f"{V1_BASE}/cpu/web/cpu.cfs_quota_us": 200_000}
+    before = watched.window(change)
+    assert (before["memory_limit_bytes"], before["cpu_cores"]) == (400 * MIB, 0.5)
+    after = watched.window({})
+    assert (after["memory_limit_bytes"], after["cpu_cores"]) == (350 * MIB, 2)
+
+
+def test_a_server_that_is_put_into_another_group_has_the_limits_of_that(tmp_path: Path) -> None:
+    version_2(tmp_path, memory_max=str(500 * MIB))
+    other = "sys/fs/cgroup/other.service"
+    files = {"max": 600 * MIB, "current": 90 * MIB, "stat": "pgmajfault 1\n"}
+    write(tmp_path, {f"{other}/memory.{name}": text for name, text in files.items()})
+    write(tmp_path, {f"{other}/cgroup.procs": PID})
+    watched = Watched(tmp_path)
+    before = watched.window({f"proc/{PID}/cgroup": "0::/other.service\n"})
+    assert (before["memory_limit_bytes"], before["memory_bytes"]) == (500 * MIB, 250 * MIB)
+    after = watched.window({})
+    assert (after["memory_limit_bytes"], after["memory_bytes"]) == (600 * MIB, 90 * MIB)
+    assert after["swap_in_rate_hz"] == 0
+
+
+def test_what_a_worker_takes_is_looked_at_again_once_a_limit_is_another(tmp_path: Path) -> None:
+    """Where a process's children are not listed, a look stands for 5 s."""
+    version_2(tmp_path)
+    watched, grown = Watched(tmp_path), {f"{V2_GROUP}/memory.current": 500 * MIB}
+    before = watched.window({f"{V2_GROUP}/memory.max": 600 * MIB})
+    assert before["worker_memory_bytes"] == (250 - 40 - 10) * MIB / 2
+    assert watched.window(grown)["worker_memory_bytes"] == (450 - 40 - 10) * MIB / 2
+
+
+def test_while_limits_stay_a_window_counts_from_the_end_of_the_one_before(tmp_path: Path) -> None:
+    version_2(tmp_path)
+    write(tmp_path, used(0.0))
+    watched = Watched(tmp_path)
+    watched.window(used(2.0))
+    write(tmp_path, used(3.0))
+    assert watched.window(used(4.0))["cpu_ratio"] == pytest.approx(0.5), "nothing between the two is lost"
+
+
+def test_a_server_that_has_ended_is_not_measured_any_more_and_its_successor_is(tmp_path: Path) -> None:
+    machine(tmp_path, "0::/\n", V2_MOUNTS)
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    watched = Watched(tmp_path)
+    assert watched.window({})["memory_ratio"] == 300 / 1024
+    kept = tmp_path / f"proc/{PID}/cgroup"
+    kept.rename(tmp_path / "kept")
+    for _ in range(2):
+        with pytest.raises(NotMeasured, match=f"pid {PID}: No such file"):
+            watched.window({})
+    (tmp_path / "kept").rename(kept)
+    assert watched.window({})["memory_ratio"] == 300 / 1024

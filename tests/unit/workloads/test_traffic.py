@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.files import MOST_BYTES
 from trimtab.workloads._choice import populations_in, workload
 from trimtab.workloads._distribution import Lognormal
 from trimtab.workloads._population import Closed, Connection, ConstantRate, Poisson, Step, Url
@@ -116,6 +117,16 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> Non
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         populations_in(path)
+
+
+def test_what_is_no_file_or_too_long_is_refused_without_waiting_for_its_end(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^populations file /dev/null is not a regular file$"):
+        populations_in(Path("/dev/null"))
+    long = tmp_path / "long.json"
+    with long.open("w") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(UsageError, match=f"^populations file {long} is longer than {MOST_BYTES} bytes$"):
+        populations_in(long)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

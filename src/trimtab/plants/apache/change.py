@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.errors import ApplyFailed
+from trimtab.errors import ApplyFailed, ApplyRefused
 from trimtab.plants import _change
 from trimtab.plants._held import held
 from trimtab.plants._standstill import Standstill
@@ -15,7 +15,7 @@ from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.drain import Drained, drain, started
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.reload import Patience, quiet, reload
-from trimtab.processes import children
+from trimtab.processes import children, descriptors
 from trimtab.sensors.accept_queue import Queues
 
 _CROWD_PATIENCE_S = 0.2
@@ -31,11 +31,13 @@ class Change(_change.Change[Attached]):
     """
 
     patience: Patience
+    by_hand = "apachectl graceful"
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads Apache, and makes sure that the intended values are in force.
 
         Raises:
+            ApplyRefused: prefork would lose places by it; it was not signalled.
             ApplyFailed: it is not, or Apache did not reload in time.
             PlantGone: it has ended.
         """
@@ -43,7 +45,14 @@ class Change(_change.Change[Attached]):
         standstill = Standstill(self.clock, lambda: Queues(apache.listeners, apache.master.pid))
         with contextlib.closing(standstill):
             pipes = quiet(apache.master, self.clock)
-            stuck = self._make_room(limits(apache.config).max_request_workers, standstill)
+            try:
+                stuck = self._make_room(limits(apache.config).max_request_workers, standstill, not expected)
+            except ApplyRefused:
+                if descriptors(apache.master.pid, "pipe") != pipes:  # then it has read our text
+                    raise ApplyFailed(
+                        "somebody else reloaded Apache while workers beyond the limit were to finish"
+                    ) from None
+                raise
             seen = reload(apache.master, self.clock, self.patience, standstill, pipes)
         apache.standstill = standstill
         apache.read_running()
@@ -67,7 +76,7 @@ class Change(_change.Change[Attached]):
             notes.append("no new process has started yet: old processes still hold every slot of the scoreboard")
         return (*notes, *stuck)
 
-    def _make_room(self, limit: int, standstill: Standstill) -> tuple[str, ...]:
+    def _make_room(self, limit: int, standstill: Standstill, undoes: bool) -> tuple[str, ...]:
         """Before prefork is reloaded with a smaller limit, or crowded: see `drain`.
 
         The workers within a smaller limit serve on while those beyond it finish. Nobody accepts while all are asked
@@ -76,9 +85,15 @@ class Change(_change.Change[Attached]):
         Args:
             limit: the limit to be.
             standstill: begins here where the server is crowded.
+            undoes: whether this is an undo, which is made all the same: what it loses lies beyond the limit that was
+                there before.
 
         Returns:
             What the user should know, one line each.
+
+        Raises:
+            ApplyRefused: workers beyond a smaller limit are still busy, and the server is not crowded: that one needs
+                its reload, and what it loses lies beyond what it can bear.
         """
         apache = self.server
         if apache.limits.mpm != "prefork":
@@ -94,6 +109,8 @@ class Change(_change.Change[Attached]):
         started(apache.master, self.clock)
         if not crowded:
             room = self._drained(limit, self.patience.shrink_s)
+            if not undoes:
+                _require_room(room, limit)
             return (blocked(room.left),) if room.left else ()
         room = Drained(0, {})
         if shrinks:
@@ -112,6 +129,23 @@ class Change(_change.Change[Attached]):
         """What came of asking workers to finish: all of them, where their slots are given; see `drain`."""
         apache, everyone = self.server, slots is not None
         return drain(apache.master, self.clock, apache.status_url, limit, patience_s, noticed, everyone, slots)
+
+
+def _require_room(room: Drained, limit: int) -> None:
+    """Makes sure that no workers beyond a limit are still busy.
+
+    Those that the parent has just started serve nothing, so waiting for requests to end would not help.
+
+    Raises:
+        ApplyRefused: some are.
+    """
+    if room.left and not room.fresh:
+        one = room.left == 1
+        still = "still serves a long request, whose place" if one else "still serve long requests, whose places"
+        raise ApplyRefused(
+            f"{room.left} worker{'' if one else 's'} beyond the limit of {limit} {still} Apache would lose until a "
+            "restart: nothing was reloaded"
+        )
 
 
 def blocked(slots: int) -> str:

@@ -4,8 +4,9 @@ A prefork parent looks only at the slots below its present limit when a child en
 server/mpm_common.c asks for AP_MPMQ_MAX_DAEMON_USED, which prefork answers with the limit). Children that end after a
 reload to a lower limit keep their slots for ever: 8 -> 2 -> 8 leaves 2 usable slots out of 8 until Apache is
 stopped and started. So the children in the slots to be given up are asked to finish first, with the same signal that
-the parent sends them in a graceful reload, and the parent reloads once it has noticed that they are gone. worker
-and event do not have this defect.
+the parent sends them in a graceful reload, and the parent reloads once it has noticed that they are gone. Where some
+serve on, as a download does, the reload is refused, but not of a crowded server (`Change`). worker and event do not
+have this defect.
 
 A crowded prefork has another: the parent replaces one for one the children that have ended when it has read its
 configuration again; a second later it starts what is missing in slots that are free by then, and after that one
@@ -58,10 +59,12 @@ class Drained:
     Args:
         left: how many processes are still there that may be beyond the limit.
         slots: process id to the number of its slot, where it is known.
+        fresh: whether the parent has just started these, so that they serve nothing yet.
     """
 
     left: int
     slots: Mapping[int, int]
+    fresh: bool = False
 
 
 def drain(
@@ -108,8 +111,9 @@ def drain(
         before, left = there, (there if noticed else alive) - helpers - keep
         slots.look(there - helpers)
         beyond = left - slots.within(there)
-        if not left or now_s > deadline or slots.only_fresh([asked.get(one, 0.0) for one in beyond], now_s):
-            return Drained(len(beyond), slots.known)
+        fresh = slots.only_fresh([asked.get(one, 0.0) for one in beyond], now_s)
+        if not left or now_s > deadline or fresh:
+            return Drained(len(beyond), slots.known, fresh)
         if now_s > knock_s:
             knock_s = _knocked(clock, status_url)
         parent.check()

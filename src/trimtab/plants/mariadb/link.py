@@ -79,11 +79,14 @@ class Link:
             NotMeasured: it did not answer in time, or not as MariaDB does.
             PlantGone: it has ended.
         """
-        driver = _driver()
+        return self._ask(_driver(), statement, values, self._deadline_s())
+
+    def _ask(self, driver: Any, statement: str, values: Sequence[object], deadline_s: float) -> Rows:
+        """The rows that a statement gives until a time, also where MariaDB has ended an earlier conversation."""
         self.server.check()
         kept = self._connection is not None and self._connection.open
         try:
-            return self._asked(driver, statement, values)
+            return self._asked(driver, statement, values, deadline_s)
         except (driver.err.InternalError, driver.err.OperationalError, driver.err.InterfaceError, OSError) as error:
             said = self._said(error)
             if not (kept and self._connection is None and isinstance(said, NotMeasured)) or _SILENT in str(error):
@@ -96,7 +99,8 @@ class Link:
             self._drop()
             what = f"{type(error).__name__}: {_words(error)}"
             raise NotMeasured(f"{self.server} does not answer as MariaDB does: {what}") from None
-        return self.ask(statement, values)  # it had ended the conversation, as it does with one that idles for hours
+        # It had ended the conversation, as it does with one that idles for hours.
+        return self._ask(driver, statement, values, deadline_s)
 
     def follow(self, server: MariadbServer) -> None:
         """Talks to another server from now on: the one that a restart has put in its place."""
@@ -115,9 +119,8 @@ class Link:
         """When an answer to what is asked now must have come, on the clock."""
         return self._clock.now_s() + self._patience_s
 
-    def _asked(self, driver: Any, statement: str, values: Sequence[object]) -> Rows:
+    def _asked(self, driver: Any, statement: str, values: Sequence[object], deadline_s: float) -> Rows:
         """The rows that a statement gives, in PyMySQL's errors."""
-        deadline_s = self._deadline_s()
         if self._connection is None or not self._connection.open:
             self._connection = self._connected(driver, deadline_s)
         self._socket.begin(deadline_s)
@@ -142,7 +145,9 @@ class Link:
             auth_plugin_map=dict.fromkeys(_CLEAR, _Refusing),
             program_name="trimtab",
         )
-        self._socket = Bounded(self.server.connect(self._patience_s), self._clock, deadline_s)
+        if (left_s := deadline_s - self._clock.now_s()) <= 0:
+            raise TimeoutError("timed out")
+        self._socket = Bounded(self.server.connect(left_s), self._clock, deadline_s)
         connection.connect(self._socket)
         return connection
 

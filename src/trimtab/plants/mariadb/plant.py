@@ -274,8 +274,8 @@ class Mariadb(Plant):
         try:
             left = {*self._before(), *(restarts.left() if restarts else ())}
             lost = restarts.forgotten() if restarts else {}
-        except (UsageError, PlantError):
-            return ""
+        except (UsageError, PlantError) as error:
+            return str(error)
         said = [f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it"] if left else []
         if lost:
             said.append(f"{', '.join(sorted(lost))} not as it was set live before an earlier run restarted MariaDB")

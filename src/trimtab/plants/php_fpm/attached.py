@@ -18,6 +18,8 @@ from trimtab.plants.php_fpm.program import Program
 _PAGE_PATIENCE_S = 2.0
 CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
+BY_HAND = "systemctl reload php-fpm, or kill -USR2"
+"""How an operator reloads it."""
 
 
 class Attached(IncludedServer[Configuration]):
@@ -140,7 +142,7 @@ class Attached(IncludedServer[Configuration]):
         if self.pending is not None and self.pending != ours:
             raise UsageError(
                 f"{self.pending} was changed after PHP-FPM loaded it, so it is not known what is in force: reload "
-                "PHP-FPM yourself (systemctl reload php-fpm, or kill -USR2), then try again"
+                f"PHP-FPM yourself ({BY_HAND}), then try again"
             )
         if not self.timeout_s and not accept_lost:
             raise UsageError(
@@ -161,7 +163,10 @@ class Attached(IncludedServer[Configuration]):
         else:
             found.append(f"{CLEAN} is 0: a reload ends requests in progress; {self._how_to_reload()}")
         if others:
-            found.append(f"a reload is one of all pools: {', '.join(others)} too")
+            found.append(
+                f"a reload is one of all pools: {', '.join(others)} too; how long their requests hold it up is not "
+                "seen, so the first one may take longer than trimtab expects"
+            )
         if self.pending is not None:
             found.append(
                 f"{self.pending} was changed after PHP-FPM loaded it: what is in force may not be what it says"

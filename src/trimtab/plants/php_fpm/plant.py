@@ -8,6 +8,7 @@ in progress unless process_control_timeout gives them time (`reload`), so withou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -104,11 +105,26 @@ class PhpFpm(IncludedPlant):
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law, and what a change costs the pool."""
         regrowth_s = knobs.regrowth_s(self._server.in_force, readings.get("busy_workers", 0.0))
-        return {**response.derived(readings), **self.stood_still(readings), REGROWTH.name: regrowth_s}
+        found = response.derived(readings)
+        return {**found, **self.stood_still({**readings, **found}), REGROWTH.name: regrowth_s}
 
     def expected_stop(self) -> tuple[float, float, float]:
         """The master executes itself anew once all workers have ended, one after the other."""
         return 0.05, 0.005, 0.02
+
+    def held_up_s(self, readings: Readings) -> float:
+        """The slowest request under way, at most process_control_timeout; those of other pools are not seen.
+
+        Where connections wait nothing is added: the time of a request is what the overload makes it, and most of the
+        workers are ended before, while the others serve.
+        """
+        waits = readings.get("accept_queue_length", 0.0) >= 1
+        if waits or "service_time_s" not in readings or "busy_workers" not in readings:
+            return 0.0
+        # The greatest of n exponential times of mean s is s (1 + 1/2 + ... + 1/n) in the mean, at most s (1 + ln n);
+        # what is left of such a time is distributed as all of it (Feller, An Introduction to Probability, II, I.6).
+        slowest_s = readings["service_time_s"] * (1 + math.log(max(1.0, readings["busy_workers"])))
+        return min(float(self._server.timeout_s), slowest_s)
 
     def ended_at_once(self, workers: float, busy: float) -> float:
         """Most of a large pool is ended before, while the others serve."""

@@ -41,7 +41,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tiers:
     Raises:
         UsageError: the file cannot be read, something in it is wrong, or a server cannot be used from here.
     """
-    return Tiers.attach(_described(args), args.file.absolute().parent, clock, args.seed, EXTRA in _extras(args))
+    stored, undo = EXTRA in _extras(args), getattr(args, "undo", False)
+    return Tiers.attach(_described(args), args.file.absolute().parent, clock, args.seed, stored, undo)
 
 
 def examined(path: Path) -> tuple[Finding, ...]:

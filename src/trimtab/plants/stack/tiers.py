@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.core import Clock, Plant
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, TrimtabError, UsageError
 from trimtab.plants._stack import Stack
 from trimtab.plants.stack import clients, keys
 from trimtab.plants.stack.clients import Clients
 from trimtab.plants.stack.description import EXTRA, Description
 from trimtab.sensors.machine import Machine
+from trimtab.trust import printable
 
 ROOM = "trimtab.plants"
 _WHOLE = "stack"
@@ -28,20 +30,25 @@ class Tiers(Stack):
         description: the stack's description.
         parts: the tiers' plants, in their order.
         traffic: clients of our own; None for none.
+        absent: why tiers are not among the parts of a stack that is only to be undone, one line each.
     """
 
     name = _WHOLE
 
-    def __init__(self, description: Description, parts: tuple[Plant, ...], traffic: Clients | None) -> None:
+    def __init__(
+        self, description: Description, parts: tuple[Plant, ...], traffic: Clients | None, absent: Sequence[str] = ()
+    ) -> None:
         own = () if traffic is None else (traffic,)
         pace = (Machine(often=bool(own)),) if isinstance(parts[0].clock, SystemClock) else ()
         super().__init__(*parts, extra=(*own, *pace))
         self.name = _WHOLE
         self.extras = {EXTRA: description.text}
-        self._traffic = traffic
+        self._traffic, self._absent = traffic, tuple(absent)
 
     @staticmethod
-    def attach(description: Description, base: Path, clock: Clock, seed: int, stored: bool = False) -> Tiers:
+    def attach(
+        description: Description, base: Path, clock: Clock, seed: int, stored: bool = False, undo: bool = False
+    ) -> Tiers:
         """Attaches to every tier's server.
 
         Args:
@@ -50,28 +57,69 @@ class Tiers(Stack):
             clock: for the waits of the plants.
             seed: source of the clients' randomness.
             stored: True for a run that was: its clients need not reach the server now.
+            undo: True where it is only to be undone: a tier that cannot be used does not keep the others from it.
 
         Raises:
             UsageError: something in the file is wrong, or a server cannot be used from here.
         """
         parts: list[Plant] = []
+        absent: list[str] = []
         try:
             with _in(description.name):
-                own = None if description.clients is None else clients.traffic(description.clients, base, seed)
+                drives = description.clients is not None and not undo
+                own = clients.traffic(description.clients or {}, base, seed) if drives else None
             for tier in description.tiers:
-                parts.append(attached(description, tier, base, clock, seed, stored))
+                try:
+                    parts.append(attached(description, tier, base, clock, seed, stored))
+                except UsageError as error:
+                    absent.append(str(error))
+                    if not undo or len(absent) == len(description.tiers):
+                        raise
             strange = [part for part in parts if part.clock is not parts[0].clock]
             if strange:
                 raise UsageError(f"{description.name}: tiers of simulated time and of this machine's do not mix")
+            for part in _again(description, parts):
+                which = f"the {part.name} (pid {part.pid}) of another tier"
+                absent.append(f"{description.name}: [tiers.{part.tier}] is {which}: keep one of them")
+                if not undo:
+                    raise UsageError(absent[-1])
+                parts.remove(part)
+                part.close()
             traffic = None if own is None else Clients(own, parts[0].clock)
             if traffic is not None and not stored:
                 with _in(description.name):
                     traffic.require_reachable()
-            return Tiers(description, tuple(parts), traffic)
+            return Tiers(description, tuple(parts), traffic, absent)
         except BaseException:
             for part in parts:
                 part.close()
             raise
+
+    def leftover(self) -> str:
+        """Settings left by earlier runs in the parts, and why others cannot be asked."""
+        return "; ".join(one for one in (super().leftover(), *self._absent) if one)
+
+    def undo_leftover(self) -> None:
+        """Undoes earlier runs, the last part first.
+
+        Raises:
+            ApplyFailed: in one it could not be undone; in the others it is.
+        """
+        failed = list(self._absent)
+        try:
+            super().undo_leftover()
+        except ApplyFailed as error:
+            failed.insert(0, str(error))
+        if failed:
+            raise ApplyFailed("; ".join(failed))
+
+    def undo_script(self) -> str:
+        """The scripts of the parts, the last first; it fails, and says why, where a tier has none."""
+        script = super().undo_script()
+        if not self._absent:
+            return script
+        told = "".join(f"printf '%s\\n' {shlex.quote(printable(one))} >&2\n" for one in self._absent)
+        return script.replace("failed=0\n", f"failed=1\n{told}", 1)
 
     def warm_up(self) -> float:
         """Starts the clients; returns the seconds until measuring begins."""
@@ -92,12 +140,25 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
     Raises:
         UsageError: its table is wrong, or its server cannot be used from here.
     """
-    where = f"[tiers.{tier}]"
-    given = dict(description.tiers[tier])
+    given = description.tiers[tier]
+    anew = {key: value for key, value in given.items() if key != "pid"}
+    pid = given.get("pid") if stored else None
+    if isinstance(pid, int) and not Path(f"/proc/{pid}").exists():
+        return _made(description.name, tier, anew, base, clock, seed)
+    try:
+        return _made(description.name, tier, given, base, clock, seed)
+    except UsageError:
+        if pid is not None:  # by now it may be any other process's
+            with contextlib.suppress(UsageError):
+                return _made(description.name, tier, anew, base, clock, seed)
+        raise
+
+
+def _made(file: str, tier: str, table: Mapping[str, Any], base: Path, clock: Clock, seed: int) -> Plant:
+    """The plant of a tier by its table, as `attached` says."""
+    where, given = f"[tiers.{tier}]", dict(table)
     name = given.pop("plant", None)
-    if stored and isinstance(pid := given.get("pid"), int) and not Path(f"/proc/{pid}").exists():
-        del given["pid"]
-    with _in(description.name):
+    with _in(file):
         if not isinstance(name, str) or name == _WHOLE:
             there = ", ".join(one for one in discovery.names(ROOM) if one != _WHOLE)
             raise UsageError(f"{where} names no server: write plant = ..., one of {there}")
@@ -109,6 +170,21 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
             part: Plant = module.from_arguments(args, clock)
     part.tier = tier
     return part
+
+
+def _again(description: Description, parts: Sequence[Plant]) -> list[Plant]:
+    """The tiers whose server is another one's; of two that have one by now, that of which the file says so has it.
+
+    Several pools of one server are several tiers.
+    """
+    found, known = list[Plant](), set[tuple[str, int, str]]()
+    for part in sorted(parts, key=lambda one: description.tiers[one.tier].get("pid") != one.pid):
+        if part.pid is None:
+            continue
+        if (one := (part.name, part.pid, getattr(part, "pool", ""))) in known:
+            found.append(part)
+        known.add(one)
+    return found
 
 
 @contextlib.contextmanager

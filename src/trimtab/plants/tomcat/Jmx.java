@@ -1,9 +1,9 @@
 import com.sun.tools.attach.AttachNotSupportedException;
 import com.sun.tools.attach.VirtualMachine;
-import java.io.BufferedReader;
+import java.io.BufferedInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
@@ -113,8 +113,8 @@ final class Jmx {
     }
 
     private static void answerAll(MBeanServerConnection beans, PrintStream out) throws IOException {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
+        InputStream in = new BufferedInputStream(System.in);
+        for (String line = line(in); line != null; line = line(in)) {
             String[] words = line.split("\t", -1);
             String reply;
             try {
@@ -127,6 +127,18 @@ final class Jmx {
             }
             out.println("{\"id\":" + words[1] + "," + reply + "}");
         }
+    }
+
+    /** The next line; null at the end of the input, and for a question that was cut there. */
+    private static String line(InputStream in) throws IOException {
+        ByteArrayOutputStream found = new ByteArrayOutputStream();
+        for (int one = in.read(); one >= 0; one = in.read()) {
+            if (one == '\n') {
+                return found.toString(StandardCharsets.UTF_8);
+            }
+            found.write(one);
+        }
+        return null;
     }
 
     /**

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.core.memory import Need, overfull
-from trimtab.errors import ApplyRefused, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
@@ -105,6 +105,10 @@ class Tomcat(Plant):
         """
         why = knobs.objection(self._tomcat.dials, configuration)
         return why or overfull(self.needs(configuration), self.needs(self._found))
+
+    def began_with(self, configuration: Configuration) -> None:
+        """Takes what was in force before a killed run for what the operator has chosen."""
+        self._found = {**self._found, **configuration}
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Heap for the buffers of as many connections as there were at once so far, and memory for spare threads."""
@@ -215,7 +219,7 @@ class Tomcat(Plant):
         """
         if not self._start:
             return
-        with contextlib.suppress(PlantGone):  # what was set is gone with it
+        with contextlib.suppress(PlantGone):
             self._put_back(self._start)
         start, self._start = self._start, {}
         self._down.refuse(start)
@@ -260,12 +264,21 @@ class Tomcat(Plant):
             return undo.nothing(str(error))
 
     def _put_back(self, values: Mapping[str, int]) -> None:
-        """Puts back earlier values, but for those of knobs that somebody else has set since."""
-        now = self._tomcat.in_force()
-        self._look_for_edits(now, values)
-        back = {name: value for name, value in values.items() if name not in self._down and now[name] != value}
-        if back:
-            self._change(now, back)
+        """Puts back earlier values, but for those of knobs that somebody else has set since.
+
+        Raises:
+            ApplyFailed: not all of it could be; one that does not answer keeps what was set.
+            PlantGone: the server has ended, and what was set is gone with it.
+        """
+        try:
+            now = self._tomcat.in_force()
+            self._look_for_edits(now, values)
+            back = {name: value for name, value in values.items() if name not in self._down and now[name] != value}
+            if back:
+                self._change(now, back)
+        except PlantGone as error:
+            self._tomcat.process.check()
+            raise ApplyFailed(f"{error}; what was set there is still in force") from None
 
     def _change(self, now: Mapping[str, int], then: Mapping[str, int]) -> tuple[str, ...]:
         """Sets values, and knows them as ours."""

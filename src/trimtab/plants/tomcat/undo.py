@@ -49,9 +49,12 @@ cat > "$place" <<'{_END}'
 {source()}{_END}
 chmod 644 "$place"
 # Open beforehand: a Tomcat with a /tmp of its own does not see this file.
-said=$(printf '%s\\n' {said} | {shlex.join(command)} 3< "$place")
+said=$(printf '%s\\n' {said} | {shlex.join(command)} 3< "$place") || {{
+  printf '%s\\n' "${{said:-the program gave no answer}}" | LC_ALL=C tr -cd '\\n\\40-\\176' >&2
+  exit 1
+}}
 case "$said" in
-  *'"error"'*) echo "$said" >&2; exit 1 ;;
+  *'"error"'*) printf '%s\\n' "$said" | LC_ALL=C tr -cd '\\n\\40-\\176' >&2; exit 1 ;;
 esac
 echo "undone"
 """

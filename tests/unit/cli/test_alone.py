@@ -1,0 +1,102 @@
+"""One run at a time changes a server, and a search that goes on does so from what is the operator's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests._memory_plant import MemoryPlant
+from tests.unit.cli.conftest import Said, Trimtab
+from trimtab.processes import identify
+from trimtab.store import Store
+
+TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "60s")
+SEARCH = ("tune", "memory", "--controller", "trust_region", "--knob", "*", "--window", "2s", "--trials", 6)
+REFUSED = "trimtab: run 1 still runs on this server, and would be taken for an operator: end it first\n"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plant in memory has a server with a process of its own."""
+    monkeypatch.setattr(MemoryPlant, "pid", 7)
+
+
+def goes_on(store: Path, alive: bool = True) -> None:
+    """Makes run 1 look as if it had not ended, and as if its process were there or not."""
+    here = identify(os.getpid())
+    assert here is not None
+    ticks = here.start_ticks if alive else 1
+    Store(store).execute(
+        "UPDATE runs SET status = 'running', finished = NULL, pid_started = ? WHERE id = 1", (ticks,)
+    )
+
+
+def again(trimtab: Trimtab, store: Path, *words: str, alive: bool = True) -> Said:
+    """A run on a server while another one, of these words, has not ended."""
+    assert trimtab(*TUNE, *words).code == 0
+    goes_on(store, alive)
+    return trimtab(*TUNE)
+
+
+def test_a_second_run_that_changes_the_same_server_is_refused(server: None, trimtab: Trimtab, store: Path) -> None:
+    said = again(trimtab, store)
+    assert (said.code, said.out, said.err) == (2, "", REFUSED)
+    assert len(Store(store).runs()) == 1
+    assert trimtab(*TUNE, "--mode", "advise").code == 0, "it changes nothing"
+
+
+def test_a_run_beside_one_that_only_looks_is_not_refused(server: None, trimtab: Trimtab, store: Path) -> None:
+    assert again(trimtab, store, "--mode", "observe").code == 0
+
+
+def test_a_run_after_one_that_was_killed_is_not_refused(server: None, trimtab: Trimtab, store: Path) -> None:
+    said = again(trimtab, store, alive=False)
+    assert said.code == 0 and "run 1 was killed before its end" in said.err
+
+
+def test_a_run_on_another_server_of_the_kind_is_not_refused(
+    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab(*TUNE).code == 0
+    goes_on(store)
+    monkeypatch.setattr(MemoryPlant, "pid", 8)
+    assert trimtab(*TUNE).code == 0
+
+
+def test_a_plant_without_a_process_is_nobody_s_alone(trimtab: Trimtab, store: Path) -> None:
+    assert again(trimtab, store).code == 0
+
+
+def test_a_killed_run_does_not_go_on_beside_another_on_its_server(
+    server: None, trimtab: Trimtab, store: Path
+) -> None:
+    for _ in range(2):
+        assert trimtab(*TUNE).code == 0
+    goes_on(store)
+    Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1 WHERE id = 2", ())
+    assert trimtab("runs", "resume", 2).err == REFUSED
+    assert Store(store).run(2).unfinished
+
+
+@pytest.mark.parametrize(("words", "undone"), [(SEARCH, True), (TUNE, False)], ids=["a search", "another method"])
+def test_the_trial_under_way_is_undone_before_a_killed_search_goes_on(
+    words: tuple[object, ...], undone: bool, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab(*words).code == 0
+    for statement in ("DELETE FROM windows WHERE idx > 3", "DELETE FROM states", "DELETE FROM moves WHERE idx > 3"):
+        Store(store).execute(statement, ())
+    goes_on(store, alive=False)
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+
+    def attached(plant: MemoryPlant) -> None:
+        MemoryPlant.__init__(plant)
+        plant.values["workers"] = 30
+
+    monkeypatch.setattr(memory, "__init__", attached)
+    monkeypatch.setattr(memory, "undo_leftover", lambda plant: plant.values.update(workers=10))
+    said = trimtab("runs", "resume", 1)
+    assert said.code == 0, said.err
+    assert Store(store).windows(1)[4].configuration["workers"] == (10 if undone else 30)

@@ -1,0 +1,98 @@
+"""What the plant of a pool expects of its first reload."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests._memory_plant import FakeClock
+from tests.unit.plants.test_change import MASTER
+from tests.unit.plants.test_standstill import Waiting
+from trimtab.plants._standstill import Standstill
+from trimtab.plants.php_fpm import knobs
+from trimtab.plants.php_fpm.attached import Attached
+from trimtab.plants.php_fpm.configuration import Configuration, read
+from trimtab.plants.php_fpm.plant import PhpFpm
+from trimtab.plants.php_fpm.status import StatusPage
+
+POOL = "[{name}]\nlisten = /run/{name}.sock\npm = static\npm.max_children = 8\npm.status_path = /status\n"
+SEEN = {"idle_workers": 5.0, "busy_workers": 3.0, "request_rate_hz": 2.0}
+"""By Little's law a request takes 1.5 s."""
+
+
+@dataclass
+class Server:
+    """A pool of a running FPM, as far as the plant looks at it."""
+
+    loaded: Configuration
+    timeout_s: int
+    pool: str = "www"
+    section: str = "www"
+    listen: str = "/run/www.sock"
+    drainable: bool = False
+    pending: Path | None = None
+    master: Any = MASTER
+    standstill: Standstill | None = None
+    status_page: StatusPage = field(default_factory=lambda: StatusPage("/run/www.sock", "/status", False))
+
+    @property
+    def in_force(self) -> dict[str, int]:
+        return knobs.values(self.loaded, "www")
+
+
+def server(directory: Path, timeout_s: int = 30, pools: tuple[str, ...] = ("www",)) -> Server:
+    main = directory / "php-fpm.conf"
+    each = "".join(POOL.format(name=pool) for pool in pools)
+    main.write_text(f"[global]\nprocess_control_timeout = {timeout_s}\n{each}")
+    return Server(read(main), timeout_s)
+
+
+def expected_s(fpm: Server, readings: dict[str, float]) -> float:
+    return PhpFpm(FakeClock(), cast(Attached, fpm)).derive(readings)["standstill_s"]
+
+
+ENDING_S = 0.05 + 8 * 0.005
+"""Until eight workers have ended who serve nothing, and the master has executed itself."""
+
+
+def test_the_first_reload_is_expected_to_wait_for_the_slowest_request_under_way(tmp_path: Path) -> None:
+    assert expected_s(server(tmp_path), SEEN) == pytest.approx(ENDING_S + 1.5 * (1 + math.log(3)))
+    alone = {**SEEN, "busy_workers": 0.5, "idle_workers": 7.5}
+    assert expected_s(server(tmp_path), alone) == pytest.approx(ENDING_S + 0.25), "less than one is none the less one"
+
+
+def test_it_waits_no_longer_than_the_time_that_fpm_gives_to_requests(tmp_path: Path) -> None:
+    slow = {**SEEN, "request_rate_hz": 0.01}
+    assert expected_s(server(tmp_path), slow) == pytest.approx(ENDING_S + 30)
+    assert expected_s(server(tmp_path, 0), slow) == pytest.approx(ENDING_S), "requests are ended at once"
+
+
+def test_where_the_time_of_requests_is_not_known_nothing_is_added(tmp_path: Path) -> None:
+    assert expected_s(server(tmp_path), {"idle_workers": 5.0, "busy_workers": 3.0}) == pytest.approx(ENDING_S)
+    only_idle = {"idle_workers": 8.0, "service_time_s": 1.5}
+    assert expected_s(server(tmp_path), only_idle) == pytest.approx(ENDING_S)
+
+
+def test_a_reload_that_was_measured_counts_and_no_longer_what_was_expected(tmp_path: Path) -> None:
+    fpm, clock = server(tmp_path), FakeClock()
+    fpm.standstill = Standstill(clock, Waiting)
+    fpm.standstill.begin()
+    clock.sleep(0.4)
+    fpm.standstill.end()
+    assert expected_s(fpm, SEEN) == pytest.approx(0.4)
+
+
+def test_requests_of_other_pools_are_said_to_hold_up_a_reload_unseen(tmp_path: Path) -> None:
+    def notes(*pools: str) -> str:
+        return "; ".join(Attached.notes(cast(Attached, server(tmp_path, pools=pools))))
+
+    assert "one of all pools: shop too; how long their requests hold it up is not seen" in notes("www", "shop")
+    assert "all pools" not in notes("www")
+
+
+def test_where_connections_wait_the_time_of_requests_is_the_overloads_and_adds_nothing(tmp_path: Path) -> None:
+    assert expected_s(server(tmp_path), {**SEEN, "accept_queue_length": 4.0}) == pytest.approx(ENDING_S)

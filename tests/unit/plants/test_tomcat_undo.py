@@ -1,0 +1,78 @@
+"""The script that undoes settings of a Tomcat, and the Java program in it: what they say, and what is no question."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.plants.test_tomcat_change import of_this_process
+from trimtab.plants.tomcat import jmx, undo
+from trimtab.plants.tomcat.journal import Entry
+
+HARNESS = """
+final class Harness {
+    public static void main(String[] words) throws Exception {
+        Method answer = Jmx.class.getDeclaredMethod("answerAll", MBeanServerConnection.class, PrintStream.class);
+        answer.setAccessible(true);
+        answer.invoke(null, ManagementFactory.getPlatformMBeanServer(), System.out);
+    }
+}
+
+final class Jmx {"""
+"""A program that answers by the MBeans of its own JVM."""
+
+
+def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> subprocess.CompletedProcess[str]:
+    """The script's end where its Java does this."""
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\ncat > {tmp_path}/asked\n{program}\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(undo, "java", lambda: str(java))
+    monkeypatch.setattr(undo, "identity", lambda process: [])
+    script = undo.script(of_this_process(), [Entry("a:type=bean", "maxThreads", 200, (50,))])
+    return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("""echo '{"error":"no such process"}'; exit 1""", '{"error":"no such process"}'),
+        ("exit 1", "the program gave no answer"),
+        ("""echo '{"id":1,"error":"no such attribute"}'""", '{"id":1,"error":"no such attribute"}'),
+    ],
+    ids=["it fails", "it fails without a word", "the server refuses"],
+)
+def test_where_it_fails_the_script_says_what_its_program_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    ended = undone(tmp_path, monkeypatch, program)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{said}\n")
+
+
+def test_it_asks_for_the_values_from_before_and_says_when_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = undone(tmp_path, monkeypatch, """echo '{"ready":true}'; echo '{"id":1,"is":true}'""")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "undone\n", "")
+    assert (tmp_path / "asked").read_text() == "set\t1\ta:type=bean\tmaxThreads\t200\n"
+
+
+def test_a_question_that_is_cut_at_the_end_of_the_input_is_none(tmp_path: Path) -> None:
+    """Whoever asks may be killed in mid-word: of 'maxThreads 200' the server would be told 20."""
+    program = tmp_path / "Harness.java"
+    program.write_text(jmx.source().replace("\nfinal class Jmx {", HARNESS, 1))
+    question = "names\t{}\tjava.lang:type=Runtime"
+    asked = f"{question.format(1)}\n{question.format(2)}\n{question.format(3)}"
+    ended = subprocess.run(
+        ["nice", "-n", "19", jmx.java(), *jmx.OPTIONS, program],
+        input=asked.encode(),
+        capture_output=True,
+        check=False,
+        timeout=300,
+        env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
+    )
+    replies = [f'{{"id":{number},"is":["java.lang:type=Runtime"]}}' for number in (1, 2)]
+    assert (ended.returncode, ended.stdout.decode().splitlines()) == (0, replies), ended.stderr

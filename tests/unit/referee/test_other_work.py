@@ -1,0 +1,53 @@
+"""Where requests fail fast nothing is gained by it: more workers than a database takes, say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.referee.test_rule import Bench
+from trimtab.core import Verdict
+
+
+def more_workers(cpu_ratio: float = 0.2, byte_rate_bytes_hz: float = 500_000.0, cost_s: float = 0.004) -> Bench:
+    """A server with time to spare that answers in a fifth of the time once 300 workers may be there."""
+    bench = Bench().see(12, byte_rate_bytes_hz=500_000.0).change(w=300)
+    return bench.see(4, cost_s, cpu_ratio=cpu_ratio, byte_rate_bytes_hz=byte_rate_bytes_hz)
+
+
+def test_more_workers_with_which_the_same_work_is_done_faster_are_better() -> None:
+    assert more_workers().state.incumbent["w"] == 300
+
+
+@pytest.mark.parametrize(
+    ("cpu_ratio", "byte_rate_bytes_hz", "what"), [(0.02, 500_000.0, "CPU"), (0.2, 20_000.0, "bytes")]
+)
+def test_what_is_faster_because_a_request_has_far_less_in_it_goes_back(
+    cpu_ratio: float, byte_rate_bytes_hz: float, what: str
+) -> None:
+    bench = Bench().see(12, byte_rate_bytes_hz=500_000.0).change(w=300)
+    for _ in range(4):
+        bench.see(1, 0.004, cpu_ratio=cpu_ratio, byte_rate_bytes_hz=byte_rate_bytes_hz)
+        if bench.backs:
+            break
+    assert bench.backs == [{"w": 150}]
+    judged = bench.state.judgement
+    assert judged.verdict is Verdict.UNMEASURED
+    assert f"times the {what} that it had" in judged.why
+
+
+def test_an_overloaded_server_that_completes_more_with_nothing_in_it_has_gained_nothing() -> None:
+    for each_bytes, kept in ((10_000.0, 300), (300.0, 150)):
+        bench = Bench().see(12, byte_rate_bytes_hz=500_000.0)
+        for window in range(12):
+            rate_hz, bytes_of_one = (50.0, 10_000.0) if window < 6 else (90.0, each_bytes)
+            readings = {"request_rate_hz": rate_hz, "byte_rate_bytes_hz": rate_hz * bytes_of_one}
+            bench.see(1, accept_queue_length=100.0 + 150 * window, **readings)
+            if window == 5:
+                assert bench.state.overloaded
+                bench.change(w=300)
+        assert bench.state.incumbent["w"] == bench.values["w"] == kept
+
+
+def test_fewer_workers_that_swap_no_more_and_so_take_less_cpu_are_better() -> None:
+    bench = Bench().see(12, cpu_ratio=0.6).change(w=40).see(4, 0.004, cpu_ratio=0.2)
+    assert bench.state.incumbent["w"] == 40
