@@ -51,6 +51,20 @@ def read_text(fd: int, name: str | os.PathLike[str]) -> str:
     return text
 
 
+def read_named(path: Path, name: str) -> str:
+    """The text of a file that a user names, also through links; a FIFO is not waited for.
+
+    Args:
+        path: the file.
+        name: its name in messages.
+
+    Raises:
+        UsageError: it is not a regular file, or too long.
+        OSError: it cannot be read.
+    """
+    return read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), name)
+
+
 def read_regular(path: Path) -> str | None:
     """The text of a file; None when there is none.
 

@@ -18,7 +18,6 @@ Whatever is wrong is a UsageError of one line that names the file, the key, the 
 from __future__ import annotations
 
 import ipaddress
-import os
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,7 +28,7 @@ import msgspec
 
 from trimtab import codec
 from trimtab.errors import UsageError
-from trimtab.files import read_text
+from trimtab.files import read_named
 from trimtab.gate import _classes, _rules
 from trimtab.gate._classes import ClientClass, Duration, Full, GivenClass, Guarantee
 from trimtab.gate._rules import Rule
@@ -125,7 +124,7 @@ def load(path: Path) -> Spec:
         UsageError: it cannot be read, or something in it is wrong.
     """
     try:
-        text = read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), f"SPEC {path}")
+        text = read_named(path, f"SPEC {path}")
         text.encode()  # fails where the file is not UTF-8
     except (OSError, UnicodeEncodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 
 from trimtab import codec
 from trimtab.errors import UsageError
-from trimtab.files import read_text, write_whole
+from trimtab.files import read_named, write_whole
 from trimtab.identification.model import Model
 from trimtab.identification.signals import DELAY, Kind, Pair
 
@@ -87,7 +86,7 @@ def read_model(path: Path) -> ModelFile:
         UsageError: there is no such file, it is not a regular one or too long, or it is no model of ours.
     """
     try:
-        text = read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), f"--model-file {path}")
+        text = read_named(path, f"--model-file {path}")
         body = codec.decode(text.encode(), _Body)
     except OSError as error:
         raise UsageError(f"--model-file {path}: {error.strerror or error}") from None

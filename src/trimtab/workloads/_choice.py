@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab import codec
 from trimtab.discovery import load
 from trimtab.errors import UsageError
-from trimtab.files import read_text
+from trimtab.files import read_named
 from trimtab.options import options_of, values
 from trimtab.workloads._population import Population, required
 from trimtab.workloads._traffic import Traffic
@@ -45,7 +44,7 @@ def populations_in(path: Path) -> tuple[Population, ...]:
         UsageError: the file cannot be read or says something else.
     """
     try:
-        text = read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), f"populations file {path}")
+        text = read_named(path, f"populations file {path}")
         entries = codec.decode(text.encode(), tuple[dict[str, Value], ...])
     except OSError as error:
         raise UsageError(f"populations file {path}: {error.strerror}") from None
