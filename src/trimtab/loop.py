@@ -16,7 +16,7 @@ from trimtab.core import Applied, Configuration, Knob, Move, MoveState, Plant, W
 from trimtab.core.controller import Controller, restarts
 from trimtab.core.rules import within_rules
 from trimtab.decision import Decider, Decision, Oversight, Standing
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past, withdrawn
@@ -344,8 +344,9 @@ class Loop:
             return self._restore()
         try:
             self._plant.apply(back)
-        except TrimtabError as error:
+        except Exception as error:  # a defect too: what is on trial must not stay, so all goes back that can
             self._note_if_possible(NoteKind.RESTORE, f"could not go back to {said}: {error}")
+            return self._restore()
         return False
 
     def _restore(self) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
-from trimtab.core import Knob, Move, MoveState, Objective, Trial, Window
+from trimtab.core import Applied, Knob, Move, MoveState, Objective, Trial, Window
 from trimtab.decision import Standing
-from trimtab.errors import NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
+from trimtab.errors import ApplyRefused, NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
 from trimtab.events import Event, Note, NoteKind, Outcome, Status
 from trimtab.referee import Referee
 from trimtab.replay import Past, replayed
@@ -267,3 +268,21 @@ def test_a_server_that_ends_is_restored_though_that_can_be_neither_stored_nor_to
     run.go()
     assert plant.restored == 1
     assert finished == [Outcome(Status.GONE, "pid 7 has ended", 2, True)]
+
+
+@pytest.mark.parametrize("error", [ApplyRefused("it does not fit by now"), ValueError("a defect")])
+def test_where_the_way_back_to_what_was_good_fails_the_start_comes_back(error: Exception) -> None:
+    run = Run(Restoring(), judge=Sceptic({"workers": 30}))
+    apply, plant = run.plant.apply, run.plant
+
+    def refuses(changes: Mapping[str, int]) -> Applied:
+        if run.loop._windows == 10 and changes == {"workers": 30}:
+            raise error
+        return apply(changes)
+
+    plant.apply = refuses  # type: ignore[method-assign]
+    run.go()
+    assert plant.values["workers"] == 10
+    texts = [event.text for event in run.store.events(run.recorder.run_id) if isinstance(event, Note)]
+    assert any(text.startswith("could not go back to workers 30") for text in texts)
+    assert run.store.run(run.recorder.run_id).restored
