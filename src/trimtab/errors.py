@@ -47,6 +47,10 @@ class ApplyRefused(PlantError):
     """The change was found invalid before it was applied; nothing changed."""
 
 
+class ApplyLater(ApplyRefused):
+    """The change may not be made now, and perhaps later: nothing changed, and it is no failure of the run's."""
+
+
 class ApplyFailed(PlantError):
     """The change did not take; the configuration before it has been restored."""
 

@@ -16,7 +16,7 @@ from trimtab.core import Applied, Configuration, Knob, Move, MoveState, Plant, W
 from trimtab.core.controller import Controller, restarts
 from trimtab.core.rules import within_rules
 from trimtab.decision import Decider, Decision, Oversight, Standing
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, StoreError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past, withdrawn
@@ -234,7 +234,8 @@ class Loop:
             state, detail = MoveState.REFUSED, str(error)
             # The controller is told, and may propose something else; nothing was changed. To a search it is one more
             # failed trial of those that it has.
-            again = changes == self._refused and (move.finished or not self._searches)
+            counts = not isinstance(error, ApplyLater) and (move.finished or not self._searches)
+            again = counts and changes == self._refused
             self._refusals = self._refusals + 1 if again else 1
             self._refused, self._failure = changes, detail
         except ApplyFailed as error:

@@ -260,13 +260,19 @@ class Stubborn:
         return state + 1, Move.end(wanted, "the best") if self.last else Move(wanted, "a trial")
 
 
-def refused(controller: Stubborn) -> Run:
+def refused(controller: Stubborn, error: ApplyRefused | None = None) -> Run:
     """A run of six windows on a plant that refuses every change."""
     plant = MemoryPlant()
     run = Run(plant, controller=controller, duration_s=60.0)
-    plant.apply_error = ApplyRefused("no")
+    plant.apply_error = error or ApplyRefused("no")
     run.go()
     return run
+
+
+def test_what_may_be_made_later_ends_no_run_however_often_it_is_refused_now() -> None:
+    run = refused(Stubborn(searches=False), ApplyLater("not while a download lasts"))
+    assert run.states == [MoveState.REFUSED] * 6
+    assert run.store.run(1).status is Status.DONE
 
 
 def test_to_a_search_a_refusal_is_one_more_failed_trial_and_no_end() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests._memory_plant import FakeClock
 from tests.unit.plants.test_standstill import Waiting
-from trimtab.errors import ApplyFailed, ApplyRefused
+from trimtab.errors import ApplyFailed, ApplyLater
 from trimtab.plants import _own_file
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
@@ -52,6 +52,7 @@ class Prefork:
     listeners: tuple[()] = ()
     status_url: str = ""
     standstill: Standstill | None = None
+    busy_until_s: float = 0.0
 
     @property
     def config(self) -> int:
@@ -118,7 +119,7 @@ def bring(apache: Prefork, limit: int) -> tuple[str, ...]:
 
 def test_a_limit_beyond_which_long_requests_are_served_is_refused_and_nothing_is_reloaded(make: Make) -> None:
     apache = make(QUIET, Drained(3, {}))
-    with pytest.raises(ApplyRefused, match="3 workers beyond the limit of 40 still serve long requests, whose"):
+    with pytest.raises(ApplyLater, match="3 workers beyond the limit of 40 still serve long requests, whose"):
         bring(apache, 40)
     assert apache.did == ["to 40"]
     assert (apache.path.exists(), apache.in_force, apache.standstill) == (False, {"max_request_workers": 100}, None)
@@ -128,7 +129,7 @@ def test_one_such_request_is_enough_and_the_file_of_before_comes_back(make: Make
     apache = make(QUIET, Drained(1, {}))
     apache.path.write_text("90")
     apache.in_force["max_request_workers"] = 90
-    with pytest.raises(ApplyRefused, match="1 worker beyond the limit of 40 still serves a long request, whose"):
+    with pytest.raises(ApplyLater, match="1 worker beyond the limit of 40 still serves a long request, whose"):
         bring(apache, 40)
     assert (apache.did, apache.path.read_text()) == (["to 40"], "90")
 
@@ -166,3 +167,14 @@ def test_where_somebody_else_has_reloaded_meanwhile_what_was_before_is_reloaded(
     with pytest.raises(ApplyFailed, match="somebody else reloaded Apache"):
         bring(apache, 40)
     assert (apache.did, apache.path.exists()) == (["to 40", "reload to 100"], False)
+
+
+def test_after_such_a_refusal_nobody_is_asked_to_finish_for_a_minute(make: Make) -> None:
+    apache = make(QUIET, Drained(3, {}), Drained(0, {}))
+    for said in ("3 workers beyond", "not yet tried again"):
+        with pytest.raises(ApplyLater, match=said):
+            bring(apache, 40)
+    assert apache.did == ["to 40"]
+    apache.busy_until_s = 0.0
+    bring(apache, 40)
+    assert apache.did == ["to 40", "to 40", "reload to 40"]

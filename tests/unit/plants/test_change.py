@@ -197,20 +197,21 @@ LATER = replace(MASTER, pid=MASTER.pid + 1, started=MASTER.started + 1)
 """The server anew, as after a restart by its operator."""
 
 
-def undone_after_its_end(path: Path, monkeypatch: pytest.MonkeyPatch, *running: Master) -> None:
-    """An undo for a server that has ended, while these run; the file is back in any case."""
+def undone_after_its_end(path: Path, monkeypatch: pytest.MonkeyPatch, *running: Master) -> str:
+    """The file after an undo for a server that has ended, while these run; it is back in any case."""
     monkeypatch.setattr(Master, "running", classmethod(lambda _: list(running)))
     path.write_text("5")
     try:
         change(Server(path, ends=True), 3).undo()
     finally:
         assert path.read_text() == "3"
+    return path.read_text()
 
 
 def test_an_undo_for_a_server_that_has_ended_says_nothing_where_no_other_runs(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undone_after_its_end(path, monkeypatch)
+    assert undone_after_its_end(path, monkeypatch) == "3"
 
 
 @pytest.mark.parametrize("argv", [MASTER.argv, ()], ids=["the same command line", "one that may not be read"])
@@ -235,7 +236,7 @@ def test_a_server_that_was_started_in_its_place_is_named_with_how_to_reload_it(
 def test_a_server_beside_it_that_does_not_stand_in_its_place_is_none_of_its_business(
     path: Path, monkeypatch: pytest.MonkeyPatch, other: Master
 ) -> None:
-    undone_after_its_end(path, monkeypatch, other)
+    assert undone_after_its_end(path, monkeypatch, other) == "3"
 
 
 def test_a_program_is_asked_with_our_path_and_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,12 +34,14 @@ class Attached:
         in_force: knob name to the value with which it runs.
         notes: notes for the user, one line each.
         standstill: that of its last reload by us; None before the first.
+        busy_until_s: when workers that served long requests may be asked to finish once more.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
     """
 
     standstill: Standstill | None = None
+    busy_until_s = 0.0
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.master = parent

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.errors import ApplyFailed, ApplyRefused
+from trimtab.errors import ApplyFailed, ApplyLater
 from trimtab.plants import _change
 from trimtab.plants._held import held
 from trimtab.plants._standstill import Standstill
@@ -18,6 +18,8 @@ from trimtab.plants.apache.reload import Patience, quiet, reload
 from trimtab.processes import children, descriptors
 from trimtab.sensors.accept_queue import Queues
 
+_BUSY_S = 60.0
+"""For how long nobody is asked to finish again where some served long requests: it ends idle workers in vain."""
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""
 
@@ -37,7 +39,7 @@ class Change(_change.Change[Attached]):
         """Reloads Apache, and makes sure that the intended values are in force.
 
         Raises:
-            ApplyRefused: prefork would lose places by it; it was not signalled.
+            ApplyLater: prefork would lose places by it; it was not signalled.
             ApplyFailed: it is not, or Apache did not reload in time.
             PlantGone: it has ended.
         """
@@ -47,7 +49,7 @@ class Change(_change.Change[Attached]):
             pipes = quiet(apache.master, self.clock)
             try:
                 stuck = self._make_room(limits(apache.config).max_request_workers, standstill, not expected)
-            except ApplyRefused:
+            except ApplyLater:
                 if descriptors(apache.master.pid, "pipe") != pipes:  # then it has read our text
                     raise ApplyFailed(
                         "somebody else reloaded Apache while workers beyond the limit were to finish"
@@ -92,7 +94,7 @@ class Change(_change.Change[Attached]):
             What the user should know, one line each.
 
         Raises:
-            ApplyRefused: workers beyond a smaller limit are still busy, and the server is not crowded: that one needs
+            ApplyLater: workers beyond a smaller limit are still busy, and the server is not crowded: that one needs
                 its reload, and what it loses lies beyond what it can bear.
         """
         apache = self.server
@@ -106,11 +108,14 @@ class Change(_change.Change[Attached]):
             crowded = status.busy(board or "") + apache.limits.spare_servers > limit
         if not (shrinks or crowded):
             return ()
+        if not (crowded or undoes) and self.clock.now_s() < apache.busy_until_s:
+            raise ApplyLater("a short while ago workers beyond the limit served long requests: not yet tried again")
         started(apache.master, self.clock)
         if not crowded:
             room = self._drained(limit, self.patience.shrink_s)
-            if not undoes:
-                _require_room(room, limit)
+            if room.left and not room.fresh and not undoes:
+                apache.busy_until_s = self.clock.now_s() + _BUSY_S
+                raise ApplyLater(_long(room.left, limit))
             return (blocked(room.left),) if room.left else ()
         room = Drained(0, {})
         if shrinks:
@@ -131,21 +136,11 @@ class Change(_change.Change[Attached]):
         return drain(apache.master, self.clock, apache.status_url, limit, patience_s, noticed, everyone, slots)
 
 
-def _require_room(room: Drained, limit: int) -> None:
-    """Makes sure that no workers beyond a limit are still busy.
-
-    Those that the parent has just started serve nothing, so waiting for requests to end would not help.
-
-    Raises:
-        ApplyRefused: some are.
-    """
-    if room.left and not room.fresh:
-        one = room.left == 1
-        still = "still serves a long request, whose place" if one else "still serve long requests, whose places"
-        raise ApplyRefused(
-            f"{room.left} worker{'' if one else 's'} beyond the limit of {limit} {still} Apache would lose until a "
-            "restart: nothing was reloaded"
-        )
+def _long(left: int, limit: int) -> str:
+    """Why a limit cannot be lowered now, while so many workers beyond it are busy."""
+    many = "" if left == 1 else "s"
+    still = "still serves a long request, whose place" if left == 1 else "still serve long requests, whose places"
+    return f"{left} worker{many} beyond the limit of {limit} {still} Apache would lose until a restart: not reloaded"
 
 
 def blocked(slots: int) -> str:
