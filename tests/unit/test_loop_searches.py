@@ -14,7 +14,7 @@ from tests.unit.test_loop import Run, Sceptic
 from trimtab.cli._summary import summary
 from trimtab.core import Controller, Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.decision import Oversight
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.events import NoteKind, Status
 from trimtab.guard.largest_step import LargestStep
 from trimtab.loop import Loop
