@@ -167,7 +167,8 @@ class Decider:
         if judge is not None:
             judge_state, back = judge.judge(judge_state, window)
             judgement, refuted = judge_state.judgement, judge_state.closed
-        trial = Trial(window, standing.fate, judgement, refuted, metrics.asked(window.readings))
+        asked, failed = metrics.asked(window.readings), metrics.failed(window.readings)
+        trial = Trial(window, standing.fate, judgement, refuted, asked, failed)
         state, proposed = self.controller.step(standing.state, trial)
         if proposed.finished:
             proposed = replace(proposed, changes=_differing(proposed.incumbent or {}, window))

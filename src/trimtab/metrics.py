@@ -47,6 +47,12 @@ def asked(readings: Readings) -> dict[str, float]:
     return {name: value for name, value in readings.items() if name in there and there[name].asked}
 
 
+def failed(readings: Readings) -> dict[str, float]:
+    """Those readings that count what failed."""
+    there = known()
+    return {name: value for name, value in readings.items() if name in there and there[name].failed}
+
+
 def metric(name: str) -> Metric:
     """The metric of a reading, `METRIC` or `METRIC@CLASS`.
 

@@ -228,7 +228,8 @@ class Searching:
 
     def step(self, state: SearchState[Any], trial: Trial) -> tuple[SearchState[Any], Move]:
         """The method's move, the next configuration to be measured again, or the end."""
-        seen = Seen.of(trial.window, [knob.name for knob in state.knobs], self.objective, state.left)
+        names = [knob.name for knob in state.knobs]
+        seen = Seen.of(trial.window, names, self.objective, state.left, trial.failed)
         state = self._beside(state, seen)
         if not state.start:
             state = replace(state, start=seen.configuration)

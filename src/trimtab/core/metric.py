@@ -21,6 +21,7 @@ class Metric:
         symbol: the symbol of the paper where it has one.
         per_class: True when it is measured for every class of clients, or counted for every bin, by itself.
         asked: True when it counts what clients ask for, and settings change that little: its shares tell the mix.
+        failed: True when it counts requests or connections that failed: what fails is no gain.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Metric:
     symbol: str = ""
     per_class: bool = False
     asked: bool = False
+    failed: bool = False
 
 
 def of_class(name: str, class_name: str) -> str:

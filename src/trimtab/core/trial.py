@@ -99,6 +99,7 @@ class Trial:
         refuted: knob and direction (1 up, -1 down) of the trials that were in vain on this workload, not to be
             repeated now.
         asked: what clients asked for per second, by metric: in which proportion is their mix.
+        failed: what failed per second, by metric.
     """
 
     window: Window
@@ -106,3 +107,4 @@ class Trial:
     judgement: Judgement | None = None
     refuted: frozenset[tuple[str, int]] = frozenset()
     asked: Readings = field(default_factory=dict)
+    failed: Readings = field(default_factory=dict)

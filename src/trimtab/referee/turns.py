@@ -30,6 +30,14 @@ start in so many of n more, b in both together, that chance hardly explains it (
 
 which three windows of three against none just are. A candidate with which nothing was served or measured in a turn in
 which the start served is not better, whatever the other turns say.
+
+What fails is served fast, or not at all, and is no gain: a database that lets fewer connections in answers those all
+the sooner. With s and c the requests or connections of one kind that failed in all turns, and g how many times better
+the candidate is, since who serves more also fails more, a candidate is worse where
+
+    c - g s > 3 sqrt(c + g^2 s),   c > 1.5 g s,   g >= 1                                              (T6)
+
+and more failed in most of its windows than in those of the start beside them, so that one burst is none.
 """
 
 from __future__ import annotations
@@ -38,10 +46,12 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
-from trimtab.core import Configuration, Objective, Verdict, Window
+from trimtab.core import Configuration, Objective, Readings, Verdict, Window
 from trimtab.search.pace import Slope, levelled, mean_of, pace_of, slope_of
 
+_NOTHING: Readings = MappingProxyType({})
 _ENOUGH = 2
 """Turns without which there is no interval."""
 _UNKNOWN = Slope()
@@ -63,6 +73,7 @@ class Seen:
         beside: the values of the knobs that were left to the operator by now.
         pace: logarithm of the time that a fixed computation took on the machine; None where it was not measured.
         held_s: time before it in which requests were held back for a change.
+        failed: how many requests or connections failed in it, by metric.
     """
 
     configuration: Mapping[str, int]
@@ -72,9 +83,16 @@ class Seen:
     beside: Mapping[str, int] = field(default_factory=dict)
     pace: float | None = None
     held_s: float = 0.0
+    failed: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
-    def of(window: Window, names: Sequence[str], objective: Objective, left: Sequence[str] = ()) -> Seen:
+    def of(
+        window: Window,
+        names: Sequence[str],
+        objective: Objective,
+        left: Sequence[str] = (),
+        failed: Readings = _NOTHING,
+    ) -> Seen:
         """The record of a window.
 
         Args:
@@ -82,6 +100,7 @@ class Seen:
             names: names of the knobs that the search moves.
             objective: the search's objective.
             left: names of those that are left to the operator.
+            failed: what failed in it per second, by metric.
         """
         held, beside = (
             {name: window.configuration[name] for name in some if name in window.configuration}
@@ -90,7 +109,8 @@ class Seen:
         known = objective.cost(window) is not None
         value = window.readings.get(objective.metric) if known else None
         broken, pace = bool(objective.broken(window)), pace_of(window.readings)
-        return Seen(held, value, broken, window.duration_s, beside, pace, window.readings.get("held_s", 0.0))
+        held_s, counts = window.readings.get("held_s", 0.0), {n: hz * window.duration_s for n, hz in failed.items()}
+        return Seen(held, value, broken, window.duration_s, beside, pace, held_s, counts)
 
     def log_cost(self, objective: Objective) -> float | None:
         """y of Eq. (E1) in `trimtab.search.evidence`; None where nothing was measured."""
@@ -192,6 +212,8 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     mended = before and not after and _fewer_broken(*sides)
     if mended:
         said = f"{said}, and keeps a limit that the start breaks"
+    if fails := _fails_more(pairs, max(1.0, gain)):
+        return Claim(Verdict.WORSE, f"{said}, but more failed with it: {fails}", gain, low, high, len(logs))
     if down:
         said = f"{said}, but nothing was served or measured with it in {down} more, with the start in force it was"
     verdict = Verdict.OPEN
@@ -210,6 +232,22 @@ def _fewer_broken(before: Sequence[Seen], after: Sequence[Seen]) -> bool:
     return ways <= _MENDED_BY_CHANCE * math.comb(m + n, both)
 
 
+def _fails_more(pairs: Sequence[tuple[Seen, Seen]], gain: float) -> str:
+    """What fails more often with the candidate than with the start, Eq. (T6); empty for nothing."""
+    kinds = {kind for pair in pairs for one in pair for kind in one.failed}
+    for kind in sorted(kinds):
+        counts = [(gain * s.failed.get(kind, 0.0), c.failed.get(kind, 0.0)) for s, c in pairs]
+        start, candidate = (math.fsum(side) for side in zip(*counts, strict=True))
+        told = candidate - start > _FAILS_BY_CHANCE * math.sqrt(candidate + gain * start)
+        mostly = 2 * sum(c > s for s, c in counts) > len(counts)
+        if told and mostly and candidate > _FAILS_MORE * start:
+            length_s = math.fsum(c.duration_s for _, c in pairs)
+            return f"{kind} {candidate / length_s:.3g} in place of {start / gain / length_s:.3g}"
+    return ""
+
+
+_FAILS_BY_CHANCE, _FAILS_MORE = 3.0, 1.5
+"""Standard errors and the factor of Eq. (T6)."""
 _MOST = 700.0
 """The exponential of more is no number."""
 

@@ -60,7 +60,12 @@ class AcceptQueue(Sensor):
         ACCEPT_QUEUE_LENGTH,
         CONNECTION_RATE,
         Metric("accept_rate_hz", "Hz", "connections that the server accepted, per second"),
-        Metric("listen_overflow_rate_hz", "Hz", "connections refused per second because the accept queue was full"),
+        Metric(
+            "listen_overflow_rate_hz",
+            "Hz",
+            "connections refused per second because the accept queue was full",
+            failed=True,
+        ),
     )
     precedence = Precedence.SAMPLED
     sampling_period_s = 0.04

@@ -53,7 +53,7 @@ class LoadGenerator(Sensor):
         Metric("client_connect_time_s", "s", "mean time to connect seen by the client"),
         Metric("client_request_rate_hz", "Hz", "responses received per second by the client", asked=True),
         Metric("client_page_rate_hz", "Hz", "pages completed per second by the client", asked=True),
-        Metric("client_error_rate_hz", "Hz", "failed requests per second seen by the client"),
+        Metric("client_error_rate_hz", "Hz", "failed requests per second seen by the client", failed=True),
         Metric("client_byte_rate_bytes_hz", "bytes/s", "body bytes received per second by the client"),
         Metric("client_connection_rate_hz", "Hz", "connections established per second by the client"),
         Metric("client_outstanding_requests", "requests", "time average of requests due and without a reply"),

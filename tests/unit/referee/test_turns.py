@@ -225,3 +225,34 @@ def test_a_factor_that_is_not_1_is_not_shown_as_1(value: float, text: str) -> No
 
 def test_a_large_factor_has_no_exponent() -> None:
     assert factor(1234.5) == "1,234"
+
+
+def failing(starts: list[float], winners: list[float], gain: float = 2.0) -> Claim:
+    """The claim on a winner that is so many times better, with how many failed in each window."""
+    order = candidates_turns(len(starts))
+    sides = (iter(starts), iter(winners))
+    windows = []
+    for i, is_winner in enumerate(order):
+        value = (1.0 + i % 2 / 50) / (gain if is_winner else 1.0)
+        windows.append(replace(seen(value), failed={"failed_connection_rate_hz": next(sides[is_winner])}))
+    return claimed(windows, LEAST)
+
+
+def test_who_answers_faster_because_more_are_refused_is_worse() -> None:
+    found = failing([0, 1, 0, 0, 0], [40, 35, 50, 38, 41])
+    assert found.verdict is Verdict.WORSE and found.gain is not None and found.gain > 1.9
+    assert "more failed with it: failed_connection_rate_hz 4.08 in place of 0.02" in found.why
+
+
+@pytest.mark.parametrize(
+    ("starts", "winners"),
+    [
+        ([0, 0, 0, 0, 0], [0, 1, 0, 2, 0]),
+        ([40, 35, 50, 38, 41], [41, 50, 30, 55, 47]),
+        ([40, 35, 50, 38, 41], [80, 71, 99, 78, 80]),
+        ([1, 0, 0, 0, 1], [0, 300, 0, 1, 0]),
+    ],
+    ids=["chance", "as many", "in proportion to what is served", "one burst"],
+)
+def test_failures_that_are_not_the_winners_take_nothing_from_it(starts: list[float], winners: list[float]) -> None:
+    assert failing(starts, winners).verdict is Verdict.BETTER

@@ -101,7 +101,12 @@ class MariadbStatus(CounterWindow[Totals]):
         OPEN_CONNECTIONS,
         Metric("transaction_rate_hz", "Hz", "transactions ended by COMMIT or ROLLBACK per second", asked=True),
         Metric("thread_start_rate_hz", "Hz", "threads started per second because none was kept for a new connection"),
-        Metric("failed_connection_rate_hz", "Hz", "connections per second that were refused, or came to nothing"),
+        Metric(
+            "failed_connection_rate_hz",
+            "Hz",
+            "connections per second that were refused, or came to nothing",
+            failed=True,
+        ),
         Metric("broken_connection_rate_hz", "Hz", "connections per second that ended without a goodbye"),
         Metric("buffer_pool_hit_ratio", "ratio", "reads of a page that found it in the buffer pool"),
         Metric("row_lock_wait_rate_hz", "Hz", "waits for a row's lock per second"),

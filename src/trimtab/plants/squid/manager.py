@@ -211,7 +211,7 @@ class Counters(ManagerPage[Mapping[str, float]]):
     metrics = (
         BYTE_RATE,
         Metric("byte_hit_ratio", "ratio", "bytes of requests that a cache answered, of all"),
-        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error"),
+        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error", failed=True),
         Metric("thread_cpu_ratio", "ratio", "CPU time of the one thread that serves, of a whole core"),
     )
     sampling_period_s = 0.1

@@ -73,7 +73,7 @@ class TomcatStatus(CounterWindow[Sample]):
         SERVICE_TIME,
         BUSY_WORKERS,
         IDLE_WORKERS,
-        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error"),
+        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error", failed=True),
         Metric("servlet_rate_hz", "Hz", "requests per second that a servlet served, not the one for static files"),
         Metric("servlet_time_s", "s", "mean time of such a request in its servlet"),
         Metric("pool_busy_connections", "connections", "time average of JDBC connections that are lent"),
