@@ -23,7 +23,7 @@ from tests.servers._tuning import command, finished
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants.apache import Apache, change, drain, process, snippet, status
 from trimtab.plants.apache.attached import Attached
@@ -140,6 +140,31 @@ def test_no_place_is_lost_where_more_workers_are_to_be_spare_than_the_smaller_li
             apache.apply({"max_request_workers": count})
         logs = [path.read_text() for path in bed.testbed.directory.rglob("*error*") if path.is_file()]
         assert logs and not any("AH00167" in text for text in logs)
+        apache.close()
+
+
+def test_a_long_request_beyond_a_smaller_limit_keeps_its_place_and_the_limit_stays() -> None:
+    """Prefork would lose that place until it is started anew."""
+    with private("prefork") as bed, ExitStack() as clients:
+        operators = bed.testbed.snippet_directory / "operators.conf"
+        operators.write_text("MinSpareServers 1\nMaxSpareServers 16\n")
+        reload(bed.testbed.pid)
+        apache, held, board = bed.attach(), list[socket.socket](), ""
+        while "R" not in board[4:]:
+            held.append(clients.enter_context(socket.create_connection(("127.0.0.1", bed.testbed.port))))
+            held[-1].sendall(b"GET /file500.html HTTP/1.1\r\nHost: localhost\r\n")
+            until(lambda: busy(bed) == len(held), "it was not taken")
+            board = status.scoreboard(bed.testbed.status_url, PATIENCE_S) or ""
+        *others, long = held
+        for other in others:
+            other.close()
+        until(lambda: busy(bed) == 1, "they were not let go")
+        for why in ("1 worker beyond the limit of 4 still serves a long request", "not yet tried again"):
+            with pytest.raises(ApplyLater, match=why):
+                apache.apply({"max_request_workers": 4})
+        assert running_limit(bed, 8) and not bed.snippet.exists()
+        long.sendall(b"\r\n")
+        assert long.recv(64).startswith(b"HTTP/1.1 200")
         apache.close()
 
 
