@@ -189,24 +189,41 @@ class Experiment:
 
     def effect(self) -> Effect | None:
         """Effect of the change against the windows before it; None before that can be told."""
-        before = tuple(w for w in self.compared(self.reference) if w.log_cost is not None)
-        return self._compared(before, self.windows, ()) if len(before) >= 2 else None
+        return self._effect(self.workload)
+
+    def effect_by_requests(self) -> Effect | None:
+        """Effect after another keep-alive time, if its connections are no more load; None where that is not known.
+
+        The same requests come in another number of them. How many requests one has with the change is told by the
+        windows in which nothing piled up.
+        """
+        each = Workload.of([w for w in self.windows if w.kept_up]).per_connection if self.reconnects else 0.0
+        return self._effect(replace(self.workload, per_connection=each)) if each else None
 
     def effect_by_return(self, after: tuple[Measured, ...]) -> Effect | None:
         """Effect of the change against the windows after its return: those before may be of another load."""
         first = () if self.first is None or self.first.log_cost is None else (self.first,)
         return self._compared((), self.windows or first, after) if after else None
 
+    def _effect(self, work: Workload) -> Effect | None:
+        """Effect where the load with the change is told by a workload."""
+        before = tuple(w for w in self.compared(self.reference) if w.log_cost is not None)
+        return self._compared(before, self.windows, (), work) if len(before) >= 2 else None
+
     def _compared(
-        self, before: tuple[Measured, ...], under: tuple[Measured, ...], after: tuple[Measured, ...]
+        self,
+        before: tuple[Measured, ...],
+        under: tuple[Measured, ...],
+        after: tuple[Measured, ...],
+        work: Workload | None = None,
     ) -> Effect | None:
         under, after = (tuple(w for w in self.compared(some) if w.log_cost is not None) for some in (under, after))
         if not under or not (before or after):
             return None
-        windows = [*before, *under, *after]
+        with_it = (work or self.workload).seen
+        seen = [*map(self.workload.seen, before), *map(with_it, under), *map(self.workload.seen, after)]
         changed = [False] * len(before) + [True] * len(under) + [False] * len(after)
-        noise = self.workload.noise(under[0].duration_s)
-        return effect([self.workload.seen(w) for w in windows], changed, noise)
+        return effect(seen, changed, self.workload.noise(under[0].duration_s))
 
     def capacity(self, now: Measured) -> int:
         """Whether a server with work always waiting completes more (1) or less (-1) with the change, or as much (0).

@@ -30,6 +30,8 @@ RESIDENCES = ("request_time_s", "response_time_s")
 """Objectives that are the time inside of what came: of a request, and of all requests of a connection (Eq. (1))."""
 
 
+KEPT_UP = 0.1
+"""Share of a window's requests that may be inside, if as many are to have been completed as came."""
 MOVED = 1.5
 """Ratio from which what a workload is made of counts as another one."""
 
@@ -96,6 +98,12 @@ class Measured:
         return (
             self.counted and self.requests == 0 and inside < 0.5 and not self.connection_rate_hz and not self.refused
         )
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether as many requests were completed as came: far fewer are inside than were completed."""
+        inside = math.inf if self.inside is None else self.inside
+        return self.counted and not self.saturated and not self.refused and inside <= KEPT_UP * self.requests
 
     @property
     def faint(self) -> bool:

@@ -18,7 +18,9 @@ they wait in E normal seconds came on top.
          there are; before it was made, rho is what the capacity that it adds leaves of it, and a pool that has to
          grow again stands still for longer (`regrowth_s`); once it was made and seen, what connections waited
          longer for it / (arrivals x expected cost)
-    worse:   by its effect (`estimate`), or it has spent the last of the budget (not by a backlog),
+    worse:   by its effect (`estimate`), after another keep-alive time also by what that is if the connections that
+             it makes itself are no more load (no better either where that leans to worse), or it has spent the last
+             of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
     better:  by its effect
@@ -302,8 +304,11 @@ class Referee:
             return (Verdict.UNMEASURED if over else None), reasons.new_here(len(experiment.reference))
         said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
         count = len(experiment.windows)
-        verdict = verdict_of(found, count)
-        doubted = experiment.crowded or other or limits.doubted(before, after)
+        verdict, by_requests = verdict_of(found, count), experiment.effect_by_requests()
+        if by_requests is not None and verdict_of(by_requests, count) is Verdict.WORSE:
+            return Verdict.WORSE, reasons.estimated(by_requests, count, experiment.on_limits)
+        leans = by_requests is not None and by_requests.size > by_requests.error
+        doubted = experiment.crowded or other or limits.doubted(before, after) or leans
         if verdict is not None and not (verdict is Verdict.BETTER and doubted):
             return verdict, said
         over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)
