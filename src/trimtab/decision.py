@@ -34,6 +34,7 @@ class Standing:
         guard_states: the states of the guards.
         judge_state: the judge's state; None where nobody judges.
         fate: outcome of the controller's last move that wanted to change something.
+        waits: a search's move that the plant has put off; None where there is none.
     """
 
     knobs: tuple[Knob, ...] = ()
@@ -41,6 +42,7 @@ class Standing:
     guard_states: tuple[Any, ...] = ()
     judge_state: Any = None
     fate: Fate | None = None
+    waits: Move | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Decider:
             return replace(standing, knobs=())
         withdraw = getattr(self.controller, "withdraw", None)
         state = self.controller.start(rest, self.seed) if withdraw is None else withdraw(standing.state, knob)
-        after = self._overseen(replace(standing, knobs=rest, state=state))
+        after = self._overseen(replace(standing, knobs=rest, state=state, waits=None))
         withdraw = getattr(self.oversight.judge, "withdraw", None)
         return after if withdraw is None else replace(after, judge_state=withdraw(standing.judge_state, rest))
 
@@ -167,9 +169,14 @@ class Decider:
         if judge is not None:
             judge_state, back = judge.judge(judge_state, window)
             judgement, refuted = judge_state.judgement, judge_state.closed
-        asked, failed = metrics.asked(window.readings), metrics.failed(window.readings)
-        trial = Trial(window, standing.fate, judgement, refuted, asked, failed)
-        state, proposed = self.controller.step(standing.state, trial)
+        state, waits = standing.state, None
+        if standing.waits is None:
+            asked, failed = metrics.asked(window.readings), metrics.failed(window.readings)
+            trial = Trial(window, standing.fate, judgement, refuted, asked, failed)
+            state, proposed = self.controller.step(state, trial)
+        else:
+            proposed = _again(standing.waits, window)
+            waits = None if proposed is standing.waits else standing.waits
         if proposed.finished:
             proposed = replace(proposed, changes=_differing(proposed.incumbent or {}, window))
         guard_states, move = review_all(self.oversight.guards, standing.guard_states, window, proposed)
@@ -181,8 +188,33 @@ class Decider:
             move = Move(back, f"{judgement.why if judgement else 'not better'}: back to {said}", phase="return")
         elif judge is not None:
             move = judge.review(judge_state, window, move)
-        after = replace(standing, state=state, guard_states=guard_states, judge_state=judge_state)
+        after = replace(standing, state=state, guard_states=guard_states, judge_state=judge_state, waits=waits)
         return Decision(after, proposed, move, ends and not back)
+
+    def after(
+        self,
+        standing: Standing,
+        made: Decision,
+        window: Window,
+        state: MoveState,
+        detail: str = "",
+        configuration: Configuration | None = None,
+    ) -> Standing:
+        """The standing after what became of a decision.
+
+        Args:
+            standing: the state since, that of the decision but for knobs that have stood down.
+            made: the decision.
+            window: the window that it follows from.
+            state: what became of the move after judge and guards.
+            detail: what the plant said of it.
+            configuration: what was read back once it was applied; None where it was not.
+        """
+        if state is MoveState.PUT_OFF and getattr(self.controller, "searches", False):
+            now = {one.name: window.configuration[one.name] for one in standing.knobs}
+            waits = replace(made.proposed, changes={**now, **made.proposed.changes})
+            return replace(standing, waits=standing.waits or waits)
+        return replace(standing, fate=made.fate(window, state, detail, configuration))
 
     def restored(self, stored: Standing) -> Standing:
         """A standing from one whose states are as JSON has them.
@@ -210,6 +242,15 @@ class Decider:
             guard_states=tuple(guard.start(standing.knobs) for guard in guards),
             judge_state=None if judge is None else judge.start(standing.knobs),
         )
+
+
+def _again(waits: Move, window: Window) -> Move:
+    """The move that was put off, but first the incumbent: what is on trial is not to stay as long as that waits."""
+    back, meant = _differing(waits.incumbent or {}, window), {**window.configuration, **waits.changes}
+    if all(meant.get(name) == value for name, value in back.items()):
+        return waits
+    why = f"the incumbent is in force while this is put off: {waits.reason}"
+    return Move(back, why, phase="return", incumbent=waits.incumbent, known=True)
 
 
 def _differing(changes: Mapping[str, int], window: Window) -> dict[str, int]:

@@ -213,7 +213,7 @@ class Loop:
         if state is MoveState.OPEN:
             state, detail = self._apply(stamp, changes, made.move)
         after = self._configuration if state is MoveState.APPLIED else None
-        self._standing = replace(self._standing, fate=made.fate(window, state, detail, after))
+        self._standing = self._decider.after(self._standing, made, window, state, detail, after)
         self._on_event(MoveDone(window, made.proposed, made.move, state, detail, after, stamp))
         if made.ends or (made.move.finished and state in (MoveState.ADVISED, MoveState.DECLINED)):
             self._finished = _finished(made, state)
@@ -231,11 +231,11 @@ class Loop:
             self._configuration, self._young = applied.configuration, _YOUNG
             self._failures, self._refusals, self._refused = 0, 0, {}
         except ApplyRefused as error:
-            state, detail = MoveState.REFUSED, str(error)
+            later = isinstance(error, ApplyLater)
+            state, detail = MoveState.PUT_OFF if later else MoveState.REFUSED, str(error)
             # The controller is told, and may propose something else; nothing was changed. To a search it is one more
             # failed trial of those that it has.
-            counts = not isinstance(error, ApplyLater) and (move.finished or not self._searches)
-            again = counts and changes == self._refused
+            again = not later and changes == self._refused and (move.finished or not self._searches)
             self._refusals = self._refusals + 1 if again else 1
             self._refused, self._failure = changes, detail
         except ApplyFailed as error:

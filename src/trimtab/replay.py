@@ -79,8 +79,9 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
             if not _same(made.move, event.move):
                 return Difference(event.window.index, "guards", event.move, made.move)
             touched = touched or event.state not in (MoveState.HELD, MoveState.ADVISED, MoveState.DECLINED)
-            fate = made.fate(event.window, event.state, event.detail, event.configuration)
-            standing = replace(made.standing, fate=fate)
+            standing = decider.after(
+                made.standing, made, event.window, event.state, event.detail, event.configuration
+            )
     return Past(standing, windows, elapsed_s, touched)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
 from trimtab.cli._summary import summary
-from trimtab.core import Controller, Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
+from trimtab.core import Controller, Judgement, Knob, Move, MoveState, Objective, Prepared, Trial, Verdict, Window
 from trimtab.decision import Oversight
 from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.events import NoteKind, Status
@@ -271,7 +271,49 @@ def refused(controller: Stubborn, error: ApplyRefused | None = None) -> Run:
 
 def test_what_may_be_made_later_ends_no_run_however_often_it_is_refused_now() -> None:
     run = refused(Stubborn(searches=False), ApplyLater("not while a download lasts"))
-    assert run.states == [MoveState.REFUSED] * 6
+    assert run.states == [MoveState.PUT_OFF] * 6
+    assert run.store.run(1).status is Status.DONE
+
+
+class Busy(MemoryPlant):
+    """A plant that puts off a change to 30 workers so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        if changes["workers"] == 30 and self.times:
+            self.times -= 1
+            raise ApplyLater("not while a download lasts")
+        return super().prepare(changes)
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_trial_that_is_put_off_is_made_later_with_the_incumbent_in_force_and_no_trial_meanwhile(times: int) -> None:
+    plant = Busy(times)
+    run = Run(plant, controller=by_trials(Searcher()), duration_s=600.0)
+    assert run.go().status is Status.DONE
+    assert [window.configuration["workers"] for window in run.windows] == [10, 20, 20, *[10] * times, 30, 20]
+    put_off = [MoveState.PUT_OFF, MoveState.APPLIED, *[MoveState.PUT_OFF] * (times - 1)]
+    assert run.states == [MoveState.APPLIED, *put_off, *[MoveState.APPLIED] * 2, MoveState.HELD]
+    moves = run.store.moves(run.recorder.run_id)
+    assert [move.move.evidence["trial"] for move in moves[-3:-1]] == [2, 3], "no window that waited"
+    assert moves[2].move.reason.startswith("the incumbent is in force while this is put off: trial 2 of 30")
+    again = replayed(
+        run.loop._decider, Past(run.loop._decider.start((WORKERS,))), run.store.events(run.recorder.run_id)
+    )
+    assert isinstance(again, Past)
+    assert again.standing == run.loop._standing
+
+
+def test_a_trial_that_was_put_off_and_is_refused_then_is_one_that_failed() -> None:
+    plant = Busy(2)
+    run = Run(plant, controller=Searcher(), duration_s=600.0)
+    plant.fake_clock.at.append((35.0, lambda: setattr(plant, "apply_error", ApplyRefused("no"))))
+    plant.fake_clock.at.append((55.0, lambda: setattr(plant, "apply_error", None)))
+    run.go()
+    assert run.states[1:5] == [MoveState.PUT_OFF, MoveState.APPLIED, MoveState.PUT_OFF, MoveState.REFUSED]
     assert run.store.run(1).status is Status.DONE
 
 

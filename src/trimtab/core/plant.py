@@ -479,7 +479,7 @@ def give_up(error: BaseException, said: str, left: Sequence[str]) -> NoReturn:
         left: a line for each part that could not be taken back.
 
     Raises:
-        ApplyRefused: it was refused.
+        ApplyRefused: it was refused, for now or at all.
         ApplyFailed: it failed in any other way that is expected of a system under control.
         OperatorEdit: a knob was edited from outside.
         PlantGone: the server has ended.
@@ -494,5 +494,5 @@ def give_up(error: BaseException, said: str, left: Sequence[str]) -> NoReturn:
     if isinstance(error, OperatorEdit):
         raise OperatorEdit(error.knob, said) from error
     if isinstance(error, ApplyRefused) and not left:
-        raise ApplyRefused(said) from error
+        raise type(error)(said) from error
     raise ApplyFailed(said if left else f"{said}; nothing is changed") from error

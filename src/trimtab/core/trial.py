@@ -10,10 +10,13 @@ from what was in force to what was wanted:
 | nothing of it was left               | held                        | what it wanted                               |
 | the plant made what was left         | applied                     | what of that came into force, as read back   |
 | the plant did not make it            | refused, failed, stood-down | what was left                                |
+| the plant may make it later          | put-off                     | what was left                                |
 | it was only advised, or not approved | advised, declined           | what was left                                |
 
 Where rules among the knobs shorten what was left, what came into force is less than that. `detail` says why: first
-what guards or referee said where they changed the move, then what rules and plant said.
+what guards or referee said where they changed the move, then what rules and plant said. Of a move that is put off a
+search is told nothing: it is asked for again, with the incumbent in force meanwhile, and no window until then is a
+trial.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ class MoveState(StrEnum):
     OPEN = "open"
     APPLIED = "applied"
     REFUSED = "refused"
+    PUT_OFF = "put-off"
     FAILED = "failed"
     STOOD_DOWN = "stood-down"
     GONE = "gone"
@@ -44,7 +48,7 @@ class Fate:
     """Outcome of a controller's move, as told to it: the table at the top of this file.
 
     Args:
-        state: applied, refused, failed, stood down, advised, declined, held.
+        state: applied, refused, put off, failed, stood down, advised, declined, held.
         changes: what of it came into force where it was applied, else what did not.
         detail: what guards or referee, and the plant, said of it; may be empty.
     """

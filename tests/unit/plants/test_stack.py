@@ -12,6 +12,7 @@ from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Readings, W
 from trimtab.core.memory import Need
 from trimtab.errors import (
     ApplyFailed,
+    ApplyLater,
     ApplyRefused,
     NotMeasured,
     OperatorEdit,
@@ -107,6 +108,15 @@ def test_what_the_second_refuses_touches_neither() -> None:
         stack.apply({"one_workers": 20, "two_workers": 500})
     two.objection = lambda configuration: "too many"  # type: ignore[method-assign]
     with pytest.raises(ApplyRefused, match="too many"):
+        stack.apply(BOTH)
+    assert (one.applied, two.applied) == ([], [])
+
+
+@pytest.mark.parametrize("phase", ["prepare", "commit"])
+def test_what_a_part_may_make_later_the_stack_may_make_later(phase: str) -> None:
+    one, two, stack = stacked()
+    one.fails[phase] = ApplyLater("not now")
+    with pytest.raises(ApplyLater, match="not now"):
         stack.apply(BOTH)
     assert (one.applied, two.applied) == ([], [])
 
