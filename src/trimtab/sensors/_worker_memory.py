@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import fmean
 
 from trimtab.errors import NotMeasured
-from trimtab.processes import children, parent_of
+from trimtab.processes import PROC, children, parent_of
 from trimtab.sensors._cgroup import Group
 from trimtab.sensors._kernel_file import table
 from trimtab.sensors._memory import GroupMemory, own_memory
@@ -118,10 +118,8 @@ class WorkerMemory:
         sizes = []
         for _ in range(min(_SAMPLED, len(workers))):
             self._turn = (self._turn + max(1, len(workers) // _SAMPLED)) % len(workers)
-            path = self._proc / str(workers[self._turn]) / "smaps_rollup"
             with contextlib.suppress(OSError):
-                pages = table(path.read_bytes())
-                sizes.append(sum(pages.get(n, 0) for n in (b"Private_Clean", b"Private_Dirty", b"SwapPss")))
+                sizes.append(private_bytes(workers[self._turn], self._proc))
         return sum(sizes) / len(sizes) if sizes else None
 
     def _held(self, pid: int) -> tuple[int, int]:
@@ -146,3 +144,13 @@ class WorkerMemory:
 
     def _children(self) -> list[int]:
         return sorted(children(self._pid, self._proc))
+
+
+def private_bytes(pid: int, proc: Path = PROC) -> int:
+    """Pages that only this process has, and its share of those in swap.
+
+    Raises:
+        OSError: it has ended, or may not be read.
+    """
+    pages = table((proc / str(pid) / "smaps_rollup").read_bytes())
+    return sum(pages.get(name, 0) for name in (b"Private_Clean", b"Private_Dirty", b"SwapPss"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.errors import UsageError
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
 from trimtab.plants._included_files import changed_after
@@ -18,10 +18,13 @@ from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
+from trimtab.plants.nginx.finishing import Finishing
 from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
 from trimtab.plants.nginx.locations import NAME, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
+from trimtab.sensors._cgroup import groups
+from trimtab.sensors._memory import limited
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05
@@ -45,6 +48,8 @@ class Attached:
         possible: where each knob can be set, or why not.
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
+        finishing: processes that still finish since changes of ours.
+        memory: what limits its memory, and the limit in bytes; None where that cannot be read.
         notes: notes for the user, one line each.
         standstill: None: its new workers serve before the old ones leave.
 
@@ -76,6 +81,8 @@ class Attached:
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
+        self.finishing = Finishing(master, self.in_force)
+        self.memory = _memory_of(master.pid)
         self.possible = locations(config, edit)
         files = min((n for pid, _ in self._workers if (n := open_files(pid))), default=None)
         movable = chosen(self.possible)
@@ -178,6 +185,16 @@ class Attached:
                 "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
                 "browsers do"
             )
+
+
+def _memory_of(pid: int) -> tuple[str, int] | None:
+    """What limits a process's memory, and the limit in bytes; None where that cannot be read."""
+    try:
+        memory, limit_bytes = limited(groups(pid), Path("/"))
+    except (NotMeasured, OSError):
+        return None
+    memory.close()
+    return memory.where, limit_bytes
 
 
 def _process_id(path: Path) -> str:

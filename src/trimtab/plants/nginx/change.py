@@ -50,7 +50,9 @@ class Change(_change.Change[Attached]):
             PlantGone: it has ended.
         """
         nginx, notes = self.server, list[str]()
+        before = dict(nginx.in_force) if expected else None
         seen = reload(nginx.master, value_of(nginx.config, "worker_processes"), self.clock, self.patience)
+        nginx.finishing.reloaded(seen.old, before)
         nginx.read_running()
         self.require(expected)
         files = min((n for pid, _ in seen.workers if (n := open_files(pid)) is not None), default=None)

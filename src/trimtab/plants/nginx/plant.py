@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from trimtab.core import Clock, Configuration, Prepared, Sensor
-from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits
@@ -112,6 +112,26 @@ class Nginx(ReloadedPlant):
         if room >= 2 * most:
             return ""
         return f"worker_connections {room} is less than twice the {most} connections that were open at a time"
+
+    def began_with(self, configuration: Configuration) -> None:
+        """Takes what was in force before a killed run for what the operator has chosen."""
+        self._server.finishing.start |= configuration
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change, also whether processes of those before it leave room for its reload; nothing is touched.
+
+        Raises:
+            ApplyLater: they do not; a way back is not kept waiting.
+            ApplyRefused: not valid, against a rule among the knobs, or not permitted.
+            OperatorEdit: somebody else has set one of the knobs.
+            PlantGone: nginx has ended.
+        """
+        prepared, nginx = super().prepare(changes), self._server
+        now = {knob: nginx.in_force[knob] for knob in self._knobs if knob not in self._down}
+        limit_bytes = None if nginx.memory is None else nginx.memory[1]
+        if prepared.detail is not None and (why := nginx.finishing.too_many(now, prepared.changes, limit_bytes)):
+            raise ApplyLater(why)
+        return prepared
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made.
