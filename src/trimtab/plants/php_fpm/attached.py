@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
-from trimtab.errors import NotMeasured, UsageError
+from trimtab.errors import ApplyLater, NotMeasured, UsageError
 from trimtab.plants._held import permitted
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._vetted import vet
@@ -148,6 +148,19 @@ class Attached(IncludedServer[Configuration]):
             raise UsageError(
                 f"a reload would end requests in progress, because {CLEAN} is 0: {self._how_to_reload()}, "
                 "or accept it with --accept-lost-requests"
+            )
+
+    def require_loaded(self, ours: Path) -> None:
+        """Makes sure that a reload would bring nothing into force but our own file.
+
+        Raises:
+            ApplyLater: somebody has edited another one since FPM loaded it.
+            UsageError: it cannot be read, as in the middle of an edit.
+        """
+        if self.loaded.changed() and (path := self.loaded.edited(self.read(), ours)) is not None:
+            raise ApplyLater(
+                f"{path} was edited after PHP-FPM loaded it, and a change would bring that into force: reload "
+                f"PHP-FPM yourself ({BY_HAND}), and trimtab goes on"
             )
 
     def notes(self) -> tuple[str, ...]:

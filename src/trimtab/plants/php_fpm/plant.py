@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
@@ -162,6 +163,16 @@ class PhpFpm(IncludedPlant):
             PlantGone: FPM has ended.
         """
         self._server.permitted(self._accept_lost, self.location())
+
+    def composed(self, values: Mapping[str, int]) -> Any:
+        """State of our file before the change, and after it, where a reload brings nothing else into force.
+
+        Raises:
+            ApplyLater: it would, as somebody has edited another file; a way back is made all the same.
+            UsageError: a file cannot be read.
+        """
+        self._server.require_loaded(self.location())
+        return super().composed(values)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
