@@ -234,6 +234,36 @@ class Interrupting(SystemClock):
         return super().now_s()
 
 
+def shut_down_after(bed: Bed, seconds: int) -> Nginx:
+    """trimtab attached to it, where its old processes end after so long with what they have."""
+    bed.replace(r"(?m)\A(worker_shutdown_timeout .*;\n)?", f"worker_shutdown_timeout {seconds}s;\n")
+    with renewed(bed):
+        os.kill(bed.pid, signal.SIGHUP)
+    return bed.attach()
+
+
+def test_where_old_processes_cut_what_lasts_that_is_said_and_where_it_meets_requests_nothing_is_changed(
+    bed: Bed,
+) -> None:
+    assert not any("worker_shutdown_timeout" in note for note in bed.attach().notes)
+    assert "the old ones finish their requests" in bed.attach().knobs()[0].cost
+    nginx = shut_down_after(bed, 9)
+    assert {knob.cost.partition("cut ")[2] for knob in nginx.knobs()} == {"what lasts beyond 9 s"}
+    assert any("worker_shutdown_timeout is 9 s: so long after each change downloads" in note for note in nginx.notes)
+    with pytest.raises(ApplyRefused, match="worker_shutdown_timeout is 9 s: make it 10 s or more and reload nginx"):
+        nginx.apply({"worker_processes": MORE})
+    with pytest.raises(UsageError, match="or accept it with --accept-lost-requests"):
+        nginx.check_permissions()
+    told = [f for f in findings(bed.master) if f.subject.endswith("keepalive_timeout_ms")]
+    assert [(one.usable, "worker_shutdown_timeout is 9 s" in one.enable) for one in told] == [(False, True)]
+    bold = Nginx.attach(SystemClock(), bed.pid, edit=True, accept_lost=True)
+    assert bold.apply({"worker_processes": MORE}).configuration["worker_processes"] == MORE
+    bold.restore()
+    nginx = shut_down_after(bed, 10)
+    assert nginx.apply({"worker_processes": MORE}).configuration["worker_processes"] == MORE
+    nginx.restore()
+
+
 def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
     before, nginx = bed.files(), bed.attach(Interrupting(bed))
     with pytest.raises(KeyboardInterrupt):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
 from trimtab.plants.nginx.findings import findings
+from trimtab.plants.nginx.knobs import LEAST_CUT_MS
 from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import Master
 
@@ -26,6 +27,11 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         action="store_true",
         help="where the configuration itself sets a knob, change that one value there, and put it back on undo",
     )
+    parser.add_argument(
+        "--accept-lost-requests",
+        action="store_true",
+        help=f"reload although worker_shutdown_timeout, under {LEAST_CUT_MS // 1000} s, cuts requests in progress",
+    )
 
 
 def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
@@ -34,7 +40,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
     Raises:
         UsageError: none or several run, or it cannot be read from here; the message says what is needed.
     """
-    return Nginx.attach(clock, args.pid, args.status_url, args.edit_in_place)
+    return Nginx.attach(clock, args.pid, args.status_url, args.edit_in_place, args.accept_lost_requests)
 
 
 def probe() -> tuple[Finding, ...]:

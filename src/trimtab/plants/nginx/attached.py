@@ -19,7 +19,7 @@ from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
-from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
+from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, cut_ms, knobs, value_of
 from trimtab.plants.nginx.locations import NAME, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
@@ -48,6 +48,7 @@ class Attached:
         possible: where each knob can be set, or why not.
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
+        cut_ms: the time after which old processes end with what they have; None for never.
         finishing: processes that still finish since changes of ours.
         memory: what limits its memory, and the limit in bytes; None where that cannot be read.
         notes: notes for the user, one line each.
@@ -78,6 +79,7 @@ class Attached:
             if status_url is not None or self.shared is None:
                 raise
         self.in_force: dict[str, int] = {}
+        self.cut_ms: int | None = None
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
@@ -86,7 +88,9 @@ class Attached:
         self.possible = locations(config, edit)
         files = min((n for pid, _ in self._workers if (n := open_files(pid))), default=None)
         movable = chosen(self.possible)
-        self.knobs = {n: k for n, k in knobs(self.in_force, len(self.listeners), files).items() if n in movable}
+        self.knobs = {
+            n: k for n, k in knobs(self.in_force, len(self.listeners), files, self.cut_ms).items() if n in movable
+        }
         if self.in_force["keepalive_timeout_ms"] == 0:
             self.knobs.pop("keepalive_timeout_ms", None)
         self._cautions(config)
@@ -125,19 +129,25 @@ class Attached:
             )
             self.notes += [note] if note not in self.notes else []
             values["worker_processes"] = len(now)
-        self._workers, self.in_force = now, values
+        self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
 
-    def permitted(self, paths: Iterable[Path]) -> None:
-        """Makes sure that nginx may be signalled and these files written.
+    def permitted(self, paths: Iterable[Path], accept_lost: bool) -> None:
+        """Makes sure that nginx may be signalled and these files written, and that no ordinary request is cut by it.
 
         Args:
             paths: our own files, or the operator's that are to be edited.
+            accept_lost: whether requests may be cut.
 
         Raises:
-            UsageError: not by us, or what stands there is not ours.
+            UsageError: not by us, or what stands there is not ours, or they would be cut; the message says which.
             PlantGone: it has ended.
         """
         self.master.signal(0)
+        if self.cut_ms is not None and self.cut_ms < LEAST_CUT_MS and not accept_lost:
+            raise UsageError(
+                f"a reload would cut requests in progress, because {CUT} is {self.cut_ms / 1000:g} s: make it "
+                f"{LEAST_CUT_MS / 1000:g} s or more and reload nginx, or accept it with --accept-lost-requests"
+            )
         for path in paths:
             _own_file.writable(path if path.name == NAME else edits.beside(path), None)
 
@@ -179,6 +189,11 @@ class Attached:
             self.notes.append(
                 f"worker_cpu_affinity in {one[-1].where} has {len(one[-1].args)} masks: processes beyond them share "
                 "the last"
+            )
+        if self.knobs and self.cut_ms is not None:
+            self.notes.append(
+                f"{CUT} is {self.cut_ms / 1000:g} s: so long after each change downloads, WebSockets and streams "
+                "that still last are cut; they count in request_time_s, which looks better for a while after that"
             )
         if self.knobs:
             self.notes.append(

@@ -50,7 +50,7 @@ def _knob(nginx: Attached, name: str) -> Finding:
     if name not in nginx.knobs:
         return Finding(name, False, f"{now}: connections are not kept", "set a time above 0")
     try:
-        nginx.permitted([location.path])
+        nginx.permitted([location.path], False)
     except (UsageError, PlantGone) as error:
         return Finding(name, False, f"{now}; cannot be changed from here", str(error))
     span = nginx.knobs[name].domain

@@ -18,6 +18,12 @@ from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.syntax import Directive
 
 _RELOAD = "a reload: new processes take over, the old ones finish their requests and close idle kept connections"
+_CUT = "a reload: new processes take over, the old ones close idle kept connections and cut what lasts beyond {s:g} s"
+CUT = "worker_shutdown_timeout"
+"""The directive by which old processes end with what they have."""
+LEAST_CUT_MS = 10_000
+"""Requests that are under way end within this, also those of a client who misses three packets in a row (1 + 2 + 4 s
+until the last is sent again, RFC 6298); what lasts longer is a download, a WebSocket or a stream."""
 _FEWEST = 16
 """Connections that a process keeps at least beside its listening sockets: sixteen clients, or eight and upstreams."""
 _PER_CPU = 4
@@ -98,14 +104,26 @@ def milliseconds(text: str, where: str = "") -> int:
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
-def knobs(now: Mapping[str, int], listeners: int, files: int | None) -> dict[str, Knob]:
+def cut_ms(configuration: Configuration) -> int | None:
+    """The time after which an old process ends with what it has, in ms; None where it waits as long as it takes.
+
+    Raises:
+        UsageError: it is not a time.
+    """
+    found = configuration.named(CUT)
+    return milliseconds("".join(found[-1].args[:1]), f"{found[-1].where}: ") or None if found else None
+
+
+def knobs(now: Mapping[str, int], listeners: int, files: int | None, cut: int | None = None) -> dict[str, Knob]:
     """The knobs of an nginx, by name, whether they can be moved or not.
 
     Args:
         now: knob name to value in force.
         listeners: its listening sockets, each of which takes a connection of every process.
         files: the most files that a worker may have open; None for no limit.
+        cut: the time after which an old process ends with what it has, in ms; None for never.
     """
+    cost = _RELOAD if cut is None else _CUT.format(s=cut / 1000)
     cpus = os.sysconf("SC_NPROCESSORS_ONLN")
     most = max(_PER_CPU * cpus, now["worker_processes"])
     room = max(files or 1 << 20, now["worker_connections"])
@@ -120,7 +138,7 @@ def knobs(now: Mapping[str, int], listeners: int, files: int | None) -> dict[str
             Domain(1, most, 1, f"{_PER_CPU} for each of {cpus} CPUs; more would only take turns"),
             1,
             How.RELOAD,
-            _RELOAD,
+            cost,
             "Processes that serve, each of them any number of connections at a time.",
             # Not a limit of workers: nobody may take it for the number of requests that are served at a time.
             Role.OTHER,
@@ -132,7 +150,7 @@ def knobs(now: Mapping[str, int], listeners: int, files: int | None) -> dict[str
             Domain(fewest, room, 1, more_files if files else "far more than one process can serve"),
             512,
             How.RELOAD,
-            _RELOAD,
+            cost,
             "Connections that one process may have, those to upstreams too; what comes beyond them is dropped.",
             Role.CONNECTION_LIMIT,
         ),
@@ -143,7 +161,7 @@ def knobs(now: Mapping[str, int], listeners: int, files: int | None) -> dict[str
             Domain(1, longest, 1, "a longer time would only hold idle connections"),
             75_000,
             How.RELOAD,
-            _RELOAD,
+            cost,
             "Time that a connection is kept open for the next request.",
             Role.KEEP_ALIVE,
         ),

@@ -37,6 +37,7 @@ class Nginx(ReloadedPlant):
         clock: for the waits of a reload.
         attached: the running nginx.
         patience: how long a reload may take.
+        accept_lost: whether requests may be cut in a reload by a short worker_shutdown_timeout.
 
     Attributes:
         listeners: addresses and ports on which it listens.
@@ -46,15 +47,24 @@ class Nginx(ReloadedPlant):
     _server: Attached
     own_sensors = (StubStatus,)
 
-    def __init__(self, clock: Clock, attached: Attached, patience: Patience | None = None) -> None:
+    def __init__(
+        self, clock: Clock, attached: Attached, patience: Patience | None = None, accept_lost: bool = False
+    ) -> None:
         self.listeners = attached.listeners
         super().__init__(clock, attached, attached.knobs.values())
         self._patience = patience or Patience()
+        self._accept_lost = accept_lost
         locations = chosen(attached.possible)
         self._ledger = Ledger.of(attached.config, {knob: locations[knob] for knob in attached.knobs})
 
     @staticmethod
-    def attach(clock: Clock, pid: int | None = None, status_url: str | None = None, edit: bool = False) -> Nginx:
+    def attach(
+        clock: Clock,
+        pid: int | None = None,
+        status_url: str | None = None,
+        edit: bool = False,
+        accept_lost: bool = False,
+    ) -> Nginx:
         """Finds a running nginx and attaches to it.
 
         Args:
@@ -62,13 +72,14 @@ class Nginx(ReloadedPlant):
             pid: its master process; None when only one nginx runs.
             status_url: its page of stub_status; None to look for it.
             edit: whether values in the operator's own files may be changed.
+            accept_lost: whether requests may be cut in a reload by a short worker_shutdown_timeout.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
         """
         if status_url is not None:
             StubStatus(status_url, clock)  # refuses a page outside this machine before it is asked
-        return Nginx(clock, Attached(Master.find(pid), status_url, edit))
+        return Nginx(clock, Attached(Master.find(pid), status_url, edit), None, accept_lost)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -134,13 +145,14 @@ class Nginx(ReloadedPlant):
         return prepared
 
     def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that a change could be made.
+        """Makes sure, before anything is changed, that a change could be made and that it cuts no ordinary request.
 
         Raises:
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        self._server.permitted(location.path for location in self._ledger.locations.values())
+        paths = (location.path for location in self._ledger.locations.values())
+        self._server.permitted(paths, self._accept_lost)
 
     def change(self, texts: Texts) -> Change:
         """The change that brings texts for files into force."""
