@@ -130,20 +130,26 @@ def test_a_signal_ends_the_run_cleanly(bed: ApacheTestbed, path: Path, number: s
     require_serving(bed)
 
 
-def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_undoes(
-    bed: ApacheTestbed, path: Path
+@pytest.mark.parametrize("on_exit", ["keep", "restore"])
+def test_the_trial_of_a_run_that_got_sigkill_is_undone_before_the_next_one_begins(
+    bed: ApacheTestbed, path: Path, on_exit: str
 ) -> None:
-    process = started(tune(bed, path, "--duration", "10m"), path)
+    process = started(tune(bed, path, "--duration", "10m", "--window", "2s"), path)
+    until(lambda: applied(path, KNOB)[-1] != START, "the limit was not moved")
     process.kill()
     ended(process)
     require_serving(bed)
     assert Store(path).run(1).unfinished
+    assert list(bed.snippet_directory.iterdir())
 
-    again = finished(tune(bed, path, "--duration", "1s"))
+    looked = finished(tune(bed, path, "--duration", "1s", "--mode", "advise"))
+    assert f"run 1 was killed before its end; 'trimtab runs undo 1 --store {path}' undoes it" in looked.stderr
+    again = finished(tune(bed, path, "--controller", "static", "--duration", "1s", "--on-exit", on_exit))
     assert again.returncode == 0
-    assert f"run 1 was killed before its end; 'trimtab runs undo 1 --store {path}' undoes it" in again.stderr
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    said = f"run 1 was killed before its end; what it left is undone, in force again: {KNOB} {START}"
+    assert f"{said}; 'trimtab runs resume 1 --store {path}' goes on with it instead" in again.stderr
+    assert Store(path).run(3).plan.initial[KNOB] == START
+    assert list(bed.snippet_directory.iterdir()) == []
     assert workers(bed, path) == START
     require_serving(bed)
 

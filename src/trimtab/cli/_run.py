@@ -6,18 +6,18 @@ import argparse
 import contextlib
 import importlib
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trimtab import codec, trials
 from trimtab.cli._costs import cost_lines, measured_costs
+from trimtab.cli._leftovers import CHANGING, command, require_alone, tell_leftovers
 from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.core import Controller, Knob, Plant
 from trimtab.decision import Decider, Oversight
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import TrimtabError
 from trimtab.events import Event, Outcome, Status, WindowDone
 from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
@@ -30,7 +30,6 @@ from trimtab.referee import Course
 from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store, default_path
-from trimtab.trust import printable
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,10 @@ def execute(
     approve = terminal_approval(stop) if settings.mode is Mode.APPROVE else lambda move: False
     store = Store(args.store or default_path())
     past = None
-    if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
-        _require_alone(store, plant)
+    if settings.mode in CHANGING:
+        require_alone(store, plant)
     if killed is None:
-        _warn_of_leftovers(args, store, plant)
+        tell_leftovers(args, store, plant, settings.mode)
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
         writer = store.resume(killed.id, job.keep_windows)
@@ -199,7 +198,7 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
     else:
         tell_end(store, run_id)
         if ended.undoable:
-            say(f"undo:  {_undoing(args, run_id)}", indent=7)
+            say(f"undo:  {command(args, 'undo', run_id)}", indent=7)
         if report is not None:
             say(f"report: {report}", indent=7)
     store.close()
@@ -241,38 +240,3 @@ def _extras(job: RunRequest) -> dict[str, Any]:
     if isinstance(job.controller, trials.Searching):
         found[trials.EXTRA] = codec.builtins(job.controller.search)
     return found
-
-
-def _require_alone(store: Store, plant: Plant) -> None:
-    """Makes sure that no other run changes one of these servers, and takes trials for what the operator has set.
-
-    Raises:
-        UsageError: one does.
-    """
-    mine = {(one.plant, one.pid) for one in plant.subjects if one.pid is not None}
-    for run in store.runs():
-        its = {(one.plant, one.pid) for one in run.plan.subjects}
-        changes = run.plan.settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS)
-        if run.status is Status.RUNNING and run.alive and changes and mine & its:
-            raise UsageError(
-                f"run {run.id} still runs on this server, and would be taken for an operator: end it first"
-            )
-
-
-def _undoing(args: argparse.Namespace, run_id: int) -> str:
-    """The command that undoes a run of this store."""
-    return f"trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}"
-
-
-def _warn_of_leftovers(args: argparse.Namespace, store: Store, plant: Plant) -> None:
-    """Prints settings left by earlier runs on this plant, on standard error."""
-    if not plant.lasting:
-        return
-    name = "+".join(subject.plant for subject in plant.subjects)
-    killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == name]
-    if killed:
-        last = killed[-1]
-        note = f"note: run {last} was killed before its end; '{_undoing(args, last)}' undoes it"
-        print(printable(note), file=sys.stderr)
-    if left := plant.leftover():
-        print(f"note: {printable(left)}", file=sys.stderr)

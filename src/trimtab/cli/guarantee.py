@@ -30,13 +30,13 @@ from trimtab.cli._gains import (
     specification,
     tell_gains,
 )
+from trimtab.cli._leftovers import attached_as_found
 from trimtab.cli._plant import (
     CONTROLLERS,
     PLANTS,
     add_report,
     add_store,
     allowed_seed,
-    attached,
     refine,
     stored_controller,
     stored_method,
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
         name, controller, settings = stored_method(killed.plan)
     writable(args.report, "the report")
     like_spec(args, spec)
-    with stopping() as stop, attached(args) as plant:
+    with stopping() as stop, attached_as_found(args, settings.mode, killed is not None) as plant:
         knobs = _budgets(plant, spec)
         plant.check_permissions()
         if killed is None:

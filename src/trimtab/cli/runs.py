@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
+from trimtab.cli._leftovers import RESUMED
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -35,8 +36,6 @@ from trimtab.records import Run
 from trimtab.replay import Difference, Past, replayed
 from trimtab.store import Store, default_path
 
-_RESUMED = (("tune",), ("guarantee",))
-"""The verbs whose runs can be resumed: their `run` takes the run that was killed."""
 _MOST_DIGITS = 18
 """Of a run's number: SQLite's largest has one more."""
 
@@ -249,7 +248,7 @@ def _command(run: Run, pid: int | None) -> tuple[ModuleType, argparse.Namespace]
     Raises:
         UsageError: it was not started from the command line, or its plant is not named by a process.
     """
-    if run.plan.command[:1] not in _RESUMED:
+    if run.plan.command[:1] not in RESUMED:
         raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
     verb, args = cli.parsed(run.plan.command)
     for name, value in vars(args).items():

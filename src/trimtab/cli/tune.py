@@ -2,7 +2,8 @@
 
 It starts from what is in force, watches one window at a time, and makes bounded changes that the guards let pass.
 Every window and change is stored before anything follows from it: 'trimtab runs' shows, replays and undoes what
-was done. Ctrl-C ends the run cleanly.
+was done. Ctrl-C ends the run cleanly. What a killed run had on trial is undone first; 'trimtab runs resume' goes on
+with it instead.
 
 example: trimtab tune apache --window 10s --duration 10m --report tuned.html
 """
@@ -13,13 +14,13 @@ import argparse
 import math
 
 from trimtab import discovery
+from trimtab.cli._leftovers import CHANGING, attached_as_found
 from trimtab.cli._plant import (
     CONTROLLERS,
     add_objective,
     add_plant,
     add_report,
     allowed_seed,
-    attached,
     chosen_controller,
     chosen_knobs,
     chosen_objective,
@@ -112,11 +113,11 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
         name, controller, settings = stored_method(killed.plan)
         wanted = [knob.name for knob in killed.plan.knobs]
     writable(args.report, "the report")
-    with stopping() as stop, attached(args) as plant:
+    with stopping() as stop, attached_as_found(args, settings.mode, killed is not None) as plant:
         require_measured(plant, settings.objective)
         knobs = chosen_knobs(plant, wanted, usual.roles)
         controller.start(knobs, settings.seed)
-        if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
+        if settings.mode in CHANGING:
             plant.check_permissions()
         job = RunRequest(name, controller, knobs, settings, keep_windows=args.keep_windows)
         ended = execute(args, plant, job, stop, killed)

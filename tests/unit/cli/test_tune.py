@@ -109,20 +109,21 @@ def test_the_report_is_named_and_is_one_file(trimtab: Trimtab, tmp_path: Path) -
     assert (tmp_path / "page.html").read_text().lstrip().lower().startswith("<!doctype html>")
 
 
-def test_what_an_earlier_run_left_is_said(trimtab: Trimtab, store: Path) -> None:
+def test_a_killed_run_before_is_said(trimtab: Trimtab, store: Path) -> None:
     trimtab(*TUNE)
     Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
-    assert trimtab(*TUNE).err == "note: run 1 was killed before its end; 'trimtab runs undo 1' undoes it\n"
+    said = trimtab(*TUNE)
+    assert said.err == "note: run 1 was killed before its end; 'trimtab runs resume 1' goes on with it instead\n"
 
 
-def test_what_an_earlier_run_left_in_a_store_that_is_named_is_undone_with_that_store(
+def test_a_killed_run_of_a_store_that_is_named_goes_on_with_that_store(
     trimtab: Trimtab, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept.sqlite"
     trimtab(*TUNE, "--store", kept)
     Store(kept).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
     said = trimtab(*TUNE, "--store", kept)
-    assert f"; 'trimtab runs undo 1 --store {kept}' undoes it\n" in said.err
+    assert f"; 'trimtab runs resume 1 --store {kept}' goes on with it instead\n" in said.err
 
 
 def test_observe_reads_and_stores_nothing_unless_asked(trimtab: Trimtab, store: Path, tmp_path: Path) -> None:

@@ -1,0 +1,178 @@
+"""What a killed run left in force is undone before another one changes the server; what one has kept stays."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests._memory_plant import MemoryPlant
+from tests.unit.cli.conftest import Trimtab
+from trimtab.core import Applied, Prepared
+from trimtab.errors import ApplyFailed
+from trimtab.events import Status
+from trimtab.store import Store
+
+TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "40s")
+OPERATOR_S = {"workers": 10, "timeout": 100}
+
+
+class Server:
+    """A server that outlives its runs: what is in force, and how often something earlier was undone.
+
+    Args:
+        monkeypatch: puts it behind the plant in memory.
+        store: the store of its runs.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, store: Path) -> None:
+        self.values, self.undone, self.store = dict(OPERATOR_S), 0, store
+        self.error: ApplyFailed | None = None
+        server, memory = self, sys.modules["trimtab.plants.memory"].PLANT
+
+        def attach(plant: MemoryPlant) -> None:
+            MemoryPlant.__init__(plant)
+            plant.values = dict(server.values)
+
+        def commit(plant: MemoryPlant, prepared: Prepared) -> Applied:
+            applied = MemoryPlant.commit(plant, prepared)
+            server.values = dict(plant.values)
+            return applied
+
+        def undo_leftover(plant: MemoryPlant) -> None:
+            if server.error is not None:
+                raise server.error
+            server.undone += 1
+            plant.values = dict(OPERATOR_S)
+            server.values = dict(OPERATOR_S)
+
+        monkeypatch.setattr(memory, "__init__", attach)
+        monkeypatch.setattr(memory, "commit", commit)
+        monkeypatch.setattr(memory, "undo_leftover", undo_leftover)
+        monkeypatch.setattr(
+            memory, "leftover", lambda plant: "" if server.values == OPERATOR_S else "left from an earlier run"
+        )
+
+    def kill(self, run_id: int) -> None:
+        """Makes a run look as if it had been killed, and its process had ended."""
+        Store(self.store).execute(
+            "UPDATE runs SET status = 'running', finished = NULL, pid_started = 1 WHERE id = ?", (run_id,)
+        )
+
+    def tried(self, run_id: int) -> int:
+        """The workers that a run set last."""
+        after = [move.configuration for move in Store(self.store).moves(run_id)]
+        return [one["workers"] for one in after if one is not None][-1]
+
+    def at_start(self, run_id: int) -> int:
+        """The workers that a run found."""
+        return Store(self.store).run(run_id).plan.initial["workers"]
+
+
+@pytest.fixture
+def server(trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    assert trimtab("observe", "memory", "--duration", "10s").code == 0  # loads the plant
+    return Server(monkeypatch, store)
+
+
+def killed_in_a_trial(trimtab: Trimtab, server: Server, run_id: int = 1) -> int:
+    """The workers that a killed run has left in force."""
+    assert trimtab(*TUNE).code == 0
+    server.values["workers"] = server.tried(run_id)
+    server.kill(run_id)
+    assert server.values != OPERATOR_S
+    return server.values["workers"]
+
+
+def test_the_trial_of_a_killed_run_is_undone_before_the_next_one_begins(trimtab: Trimtab, server: Server) -> None:
+    killed_in_a_trial(trimtab, server)
+    said = trimtab(*TUNE)
+    line = "note: run 1 was killed before its end; what it left is undone, in force again: workers 10"
+    assert (said.code, said.err) == (0, f"{line}; 'trimtab runs resume 1' goes on with it instead\n")
+    assert (server.at_start(2), server.undone) == (10, 1)
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_a_run_that_changes_nothing_only_says_so(trimtab: Trimtab, server: Server, mode: str) -> None:
+    trial = killed_in_a_trial(trimtab, server)
+    said = trimtab(*TUNE, "--mode", mode)
+    assert said.err.splitlines() == [
+        "note: run 1 was killed before its end; 'trimtab runs undo 1' undoes it",
+        "note: left from an earlier run",
+    ]
+    assert (said.code, server.undone, server.values["workers"]) == (0, 0, trial)
+
+
+def test_where_it_cannot_be_undone_nothing_begins(trimtab: Trimtab, server: Server) -> None:
+    trial = killed_in_a_trial(trimtab, server)
+    server.error = ApplyFailed("no reload")
+    said = trimtab(*TUNE)
+    why = "run 1 was killed, and what it left in force cannot be undone: no reload"
+    assert (said.code, said.out, said.err) == (2, "", f"trimtab: {why}\n")
+    assert (len(Store(server.store).runs()), server.values["workers"]) == (1, trial)
+
+
+def test_what_a_run_has_kept_stays(trimtab: Trimtab, server: Server) -> None:
+    assert trimtab(*TUNE).code == 0
+    server.values["workers"] = kept = 30
+    said = trimtab(*TUNE)
+    assert (said.code, said.err) == (0, "note: left from an earlier run\n")
+    assert (server.at_start(2), server.undone) == (kept, 0)
+
+
+def test_what_a_run_has_kept_comes_back_where_a_killed_one_began_with_it(trimtab: Trimtab, server: Server) -> None:
+    assert trimtab(*TUNE).code == 0
+    server.values["workers"] = kept = 30
+    killed_in_a_trial(trimtab, server, 2)
+    said = trimtab(*TUNE)
+    assert said.code == 0 and "run 2 was killed before its end; what it left is undone" in said.err
+    assert "in force again: workers 30" in said.err
+    assert (server.at_start(3), server.undone) == (kept, 1)
+
+
+def test_what_others_kept_stays_where_the_killed_run_has_changed_nothing(trimtab: Trimtab, server: Server) -> None:
+    assert trimtab(*TUNE).code == 0
+    server.values["workers"] = kept = 30
+    assert trimtab("tune", "memory", "--controller", "static", "--duration", "20s").code == 0
+    server.kill(2)
+    assert trimtab(*TUNE).code == 0
+    assert (server.at_start(3), server.undone) == (kept, 0)
+
+
+def test_what_the_operator_has_set_since_stays(trimtab: Trimtab, server: Server) -> None:
+    killed_in_a_trial(trimtab, server)
+    server.values["workers"] = 77
+    assert trimtab(*TUNE).code == 0
+    assert (server.at_start(2), server.undone) == (77, 0)
+
+
+def test_a_killed_run_that_another_one_followed_is_past(trimtab: Trimtab, server: Server) -> None:
+    killed_in_a_trial(trimtab, server)
+    assert trimtab(*TUNE).code == 0
+    server.values["workers"] = kept = server.tried(2)
+    said = trimtab(*TUNE)
+    assert "was killed" not in said.err
+    assert (server.at_start(3), server.undone) == (kept, 1)
+
+
+@pytest.mark.parametrize(("started", "undone"), [(0.0, 0), (1e12, 1)], ids=["another server", "an id used again"])
+def test_a_run_on_another_server_that_still_runs_is_not_meant(
+    started: float, undone: int, trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryPlant, "pid", 7)
+    killed_in_a_trial(trimtab, server)
+    monkeypatch.setattr(MemoryPlant, "pid", 8)
+    monkeypatch.setattr("trimtab.cli._leftovers.start_of", lambda pid: started if pid == 7 else None)
+    assert trimtab(*TUNE).code == 0
+    assert server.undone == undone
+
+
+def test_a_killed_run_that_goes_on_finds_its_own_trial(trimtab: Trimtab, server: Server) -> None:
+    killed_in_a_trial(trimtab, server)
+    Store(server.store).execute("DELETE FROM windows WHERE idx > 1", ())
+    Store(server.store).execute("DELETE FROM states", ())
+    Store(server.store).execute("DELETE FROM moves WHERE idx > 1", ())
+    assert trimtab("runs", "resume", 1).code == 0
+    assert server.undone == 0
+    assert Store(server.store).run(1).status is Status.DONE
