@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
+from pathlib import Path
 
 _STEP_S = 0.02
+
+
+def opened(path: Path) -> int:
+    """A descriptor of a file to lock that nobody else can open, made where there is none; the caller closes it.
+
+    Args:
+        path: the file, in a directory that nobody else can change.
+
+    Raises:
+        OSError: it cannot be opened, or is a link.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def locked(fd: int, patience_s: float = 10.0) -> bool:

@@ -22,7 +22,7 @@ from trimtab import codec, own, schema
 from trimtab.core import Applied, Configuration, Move, MoveState, Reading, Window
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
-from trimtab.locks import locked
+from trimtab.locks import locked, opened
 from trimtab.processes import Process, identify
 from trimtab.records import Plan, Run, StoredMove
 from trimtab.replay import Past
@@ -35,8 +35,9 @@ _MOVES = "SELECT sequence, idx, proposed, move, state, detail, took_s, configura
 _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored, plan FROM runs"
 
 
-_BESIDE = ("", "-wal", "-shm", "-journal")
-"""Suffixes of the files that SQLite opens: the store itself, and those beside it."""
+_LOCK = "-lock"
+_BESIDE = ("", "-wal", "-shm", "-journal", _LOCK)
+"""Suffixes of the files that are opened: the store itself, those beside it that SQLite opens, and the lock."""
 
 
 def default_path() -> Path:
@@ -410,15 +411,16 @@ def _alone(name: str) -> Iterator[None]:
     if name == ":memory:":
         yield
         return
-    # The directory, because closing any other descriptor of the file would drop the locks that SQLite holds on it.
-    directory = os.open(os.path.dirname(name) or ".", os.O_RDONLY | os.O_DIRECTORY)
+    # A file of its own: others may open a directory that they can read, and closing any other descriptor of the store
+    # itself would drop the locks that SQLite holds on it.
+    path = f"{name}{_LOCK}"
+    lock = opened(Path(path))
     try:
-        if not locked(directory):
-            where = printable(os.path.dirname(name) or ".")
-            raise StoreError(f"{where} is locked by another process")
+        if not locked(lock):
+            raise StoreError(f"{printable(path)} is locked by another process")
         yield
     finally:
-        os.close(directory)
+        os.close(lock)
 
 
 def _make_private(path: Path) -> None:
@@ -435,7 +437,7 @@ def _make_private(path: Path) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Makes sure that nobody but root and this user can change the files that SQLite will open.
+    """Makes sure that nobody but root and this user can change the files that will be opened.
 
     Raises:
         UsageError: somebody has.

@@ -335,9 +335,21 @@ def test_a_lock_that_somebody_keeps_is_said_and_not_waited_for_without_end(
 ) -> None:
     monkeypatch.setattr("trimtab.store.locked", partial(locked, patience_s=0.0))
     Store(path).close()
-    his = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    his = os.open(f"{path}-lock", os.O_RDONLY)
     fcntl.flock(his, fcntl.LOCK_EX)
-    with pytest.raises(StoreError, match=f"the run store {path}: {path.parent} is locked by another"):
+    with pytest.raises(StoreError, match=f"the run store {path}: {path}-lock is locked by another"):
         Store(path)
     os.close(his)
     assert Store(path).runs() == []
+
+
+def test_nothing_that_others_may_open_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.store.locked", partial(locked, patience_s=0.0))
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    path.parent.chmod(0o755)
+    his = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(his, fcntl.LOCK_EX)
+    assert Store(path).runs() == []
+    os.close(his)
+    beside = {one.name: one.stat().st_mode & 0o077 for one in path.parent.glob(f"{path.name}*")}
+    assert f"{path.name}-lock" in beside and set(beside.values()) == {0}

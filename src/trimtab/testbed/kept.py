@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from trimtab.locks import opened
 from trimtab.store import default_path
 from trimtab.trust import require_trusted
 
@@ -39,7 +40,7 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     require_trusted(directory)
     path = directory / f"{name}-{version}"
-    with (directory / f"{name}.lock").open("w", encoding="ascii") as lock:
+    with os.fdopen(opened(directory / f"{name}.lock"), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             _make(path, name, make)
