@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{accept_with, recv, RecvFlags, SocketFlags};
 use trimtab_wire::gate::Answer;
 
+use super::pending_handshakes::BATCH;
 use super::Gate;
 use crate::ledger::Kind;
 use crate::line::{Input, TooLong};
@@ -35,7 +36,7 @@ impl Gate<'_> {
     /// Somebody connects.
     pub(super) fn accept_clients(&mut self, listener: u32, metrics: bool) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        loop {
+        for _ in 0..BATCH {
             let fd = match accept_with(self.ledger.borrow(listener), flags) {
                 Ok(fd) => fd,
                 Err(error) => return self.pause_door(listener, error),

@@ -1,5 +1,6 @@
 use trimtab_wire::shared::{CLOSED, FREE, SLOTS};
 
+use super::super::pending_handshakes::BATCH;
 use super::*;
 
 const S: u64 = 1_000_000_000;
@@ -169,5 +170,21 @@ fn an_era_that_a_worker_has_written_is_not_taken_over() {
         for _ in 0..2 * BUDGET {
             assert!(bench.takes(0, std::process::id()).is_some());
         }
+    });
+}
+
+#[test]
+fn a_flood_of_clients_at_its_own_doors_is_accepted_in_turns() {
+    with("flood", |bench, _| {
+        let door = bench.gate.run_directory.control;
+        let path = bench.gate.start.directory.join("control.sock");
+        let more = 36;
+        let flood: Vec<_> = (0..BATCH + more)
+            .map(|_| std::os::unix::net::UnixStream::connect(&path).unwrap())
+            .collect();
+        bench.gate.accept_clients(door, false);
+        let accept = || rustix::net::accept(bench.gate.ledger.borrow(door));
+        let left = std::iter::from_fn(|| accept().ok()).count();
+        assert_eq!((left, flood.len()), (more, BATCH + more));
     });
 }

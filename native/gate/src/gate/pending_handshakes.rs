@@ -17,8 +17,8 @@ use crate::{ancestors, sockets};
 const MOST: usize = 256;
 /// Time for a process to say who it is, and for a listener to follow.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Conversations accepted before others get their turn.
-const BATCH: usize = 64;
+/// Conversations accepted at a door before others get their turn.
+pub(super) const BATCH: usize = 64;
 
 /// Of somebody who has connected.
 #[derive(Debug)]
