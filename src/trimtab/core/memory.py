@@ -1,8 +1,12 @@
 """Memory that servers need: what a configuration can fill, and how many workers fit; pure arithmetic.
 
 A plant says what its configuration can fill as far as it knows that by itself (`Need`): caches, pools, buffers. Needs
-under one limit, also of several plants, have to fit into it together. What workers take is measured: a line in their
-number.
+under one limit, also of several plants, have to fit into it together, beside what all else demands there:
+
+    left = limit_bytes - max(0, demand_bytes - sum of min(held_bytes, size_bytes))         (M0)
+
+What a server holds beyond its need counts as all else does: no need tells of it. What workers take is measured: a
+line in their number.
 
     base = max(0, memory_bytes - worker_memory_bytes * workers)                            (M1)
     fit  = (margin_ratio * memory_limit_bytes - base) / worker_memory_bytes                (M2)
@@ -18,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trimtab.core.knob import Domain
 from trimtab.core.window import Readings
@@ -81,6 +86,22 @@ class MemoryLine:
         return math.floor((margin_ratio * limit_bytes - self.base_bytes) / max(1.0, worker_bytes))  # Eq. (M2)
 
 
+class Room(NamedTuple):
+    """Memory under one limit, at one moment.
+
+    Args:
+        where: what limits it: the machine, or a control group.
+        limit_bytes: how much there is.
+        demand_bytes: what all that is under this limit demands, the server too.
+        held_bytes: what the server itself holds of it.
+    """
+
+    where: str
+    limit_bytes: int
+    demand_bytes: int = 0
+    held_bytes: int = 0
+
+
 @dataclass(frozen=True)
 class Need:
     """Memory that a configuration can fill.
@@ -90,12 +111,21 @@ class Need:
         size_bytes: how much.
         where: what limits it: the machine, or a control group.
         limit_bytes: how much there is.
+        demand_bytes: what all that is there demands now; 0 where nothing else is.
+        held_bytes: what the server already holds of what it needs.
     """
 
     what: str
     size_bytes: int
     where: str
     limit_bytes: int
+    demand_bytes: int = 0
+    held_bytes: int = 0
+
+
+def under(what: str, size_bytes: int, rooms: Iterable[Room]) -> tuple[Need, ...]:
+    """A need under each of the limits that bind a server."""
+    return tuple(Need(what, size_bytes, *room) for room in rooms)
 
 
 def overfull(needs: Iterable[Need], before: Iterable[Need]) -> str:
@@ -111,10 +141,14 @@ def overfull(needs: Iterable[Need], before: Iterable[Need]) -> str:
     earlier = list(before)
     for where, there in of.items():
         total, limit = sum(one.size_bytes for one in there), min(one.limit_bytes for one in there)
-        if total > max(MARGIN_RATIO * limit, sum(one.size_bytes for one in earlier if one.where == where)):
+        held = sum(min(one.held_bytes, one.size_bytes) for one in there)
+        others = max(0, max(one.demand_bytes for one in there) - held)
+        left = max(0, limit - others)  # Eq. (M0)
+        if total > max(MARGIN_RATIO * left, sum(one.size_bytes for one in earlier if one.where == where)):
             parts = " and ".join(f"{one.what} ({one.size_bytes / MIB:.0f} MiB)" for one in there)
             together = "together " if len(there) > 1 else ""
-            return f"{parts}: {together}more than {MARGIN_RATIO:.0%} of the {limit / MIB:.0f} MiB of {where}"
+            less = f" less the {others / MIB:.0f} MiB that all else there needs" if others else ""
+            return f"{parts}: {together}more than {MARGIN_RATIO:.0%} of the {limit / MIB:.0f} MiB of {where}{less}"
     return ""
 
 

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.core.memory import Room
 from trimtab.errors import NotMeasured
-from trimtab.sensors._cgroup import Group
+from trimtab.sensors._cgroup import Group, groups
 from trimtab.sensors._kernel_file import KernelFile
 from trimtab.trust import printable
 
@@ -126,31 +127,59 @@ class MachineMemory:
         self._vmstat.close()
 
 
-def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | MachineMemory, int]:
+def limited(found: Mapping[str, Group], root: Path) -> tuple[GroupMemory | MachineMemory, int]:
     """The memory in which the limit that binds a server is, and that limit in bytes.
 
     Args:
-        groups: the server's control groups by controller.
+        found: the server's control groups by controller.
         root: where /proc is, "/" but in tests.
 
     Raises:
         NotMeasured: /proc or the group cannot be read.
     """
     machine = MachineMemory(root)
-    limit, limiting = machine.total_bytes(), None
-    own = groups.get("memory")
+    total = machine.total_bytes()
+    limit, limiting = min(_limits(found, total), key=lambda one: one[0], default=(total, None))
+    if limiting is None:
+        return machine, limit
+    machine.close()
+    return GroupMemory(limiting), limit
+
+
+def rooms(pid: int, root: Path = Path("/")) -> tuple[Room, ...]:
+    """The limits that bind a process and what is there now, those of its control groups first, the machine last.
+
+    All of them: a group that is let have 6 GiB has less on a machine where others hold what is left of it.
+
+    Args:
+        pid: the process that holds the server's memory.
+        root: where /proc is, "/" but in tests.
+
+    Raises:
+        NotMeasured: there is no such process, or /proc or a group cannot be read.
+    """
+    machine = MachineMemory(root)
+    total = machine.total_bytes()
+    there: list[tuple[GroupMemory | MachineMemory, int]] = []
+    there += [(GroupMemory(group), limit) for limit, group in _limits(groups(pid, root), total)]
+    there.append((machine, total))
+    status = KernelFile(root / "proc" / str(pid) / "status").table()
+    held = status.get(b"RssAnon", 0) + status.get(b"VmSwap", 0)
+    return tuple(Room(one.where, limit, one.demand().bytes, held) for one, limit in there)
+
+
+def _limits(found: Mapping[str, Group], total_bytes: int) -> list[tuple[int, Group]]:
+    """The limits of a server's control groups that are less than the machine's memory, nearest first."""
+    own, limits = found.get("memory"), []
     for group in own.upward() if own else []:
         name = "memory.max" if group.version == 2 else "memory.limit_in_bytes"
         try:
             text = (group.path / name).read_text(encoding="ascii").strip()
         except OSError:
             continue
-        if text != "max" and int(text) < limit:
-            limit, limiting = int(text), group
-    if limiting is None:
-        return machine, limit
-    machine.close()
-    return GroupMemory(limiting), limit
+        if text != "max" and int(text) < total_bytes:
+            limits.append((int(text), group))
+    return limits
 
 
 def swap_free_bytes(group: Group | None, root: Path) -> int | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests._memory_plant import StillClock
 from trimtab.core import How
-from trimtab.core.memory import foreseen
+from trimtab.core.memory import Need, Room, foreseen
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.mariadb import knobs, memory, undo
 from trimtab.plants.mariadb.credentials import Credentials, read
@@ -109,11 +109,14 @@ def test_memory_counts_the_connections_to_plan_for_by_those_there_were_and_no_mo
     values = {name: 10 for name in (*memory.SHARED, *memory.EACH)} | {"max_connections": 100}
     shared, each = 10 * len(memory.SHARED), 10 * len(memory.EACH)
 
-    def size(most: int) -> int:
-        return memory.need(values, most, "group x", 2**30).size_bytes
+    def need(most: int, **more: int) -> Need:
+        (found,) = memory.needs({**values, **more}, most, [Room("group x", 2**30)])
+        return found
 
-    assert [size(most) for most in (0, 7, 500)] == [shared + each, shared + 8 * each, shared + 100 * each]
-    assert "8 connections (7 were the most so far)" in memory.need(values, 7, "group x", 2**30).what
+    assert [need(most).size_bytes for most in (0, 7, 500)] == [shared + each, shared + 8 * each, shared + 100 * each]
+    assert "8 connections (7 were the most so far)" in need(7).what
+    tables = need(7, tmp_table_size=50, max_heap_table_size=30)
+    assert tables.size_bytes == shared + 8 * (each + 30), "a temporary table in memory is the lesser of both"
 
 
 def test_what_fitted_still_fits_when_a_few_more_connections_have_come() -> None:

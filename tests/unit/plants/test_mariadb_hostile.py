@@ -338,7 +338,7 @@ def test_other_rows_than_were_asked_for_are_an_error_of_ours(rows: object) -> No
         system_variables.values(saying(rows), there)
     mariadb = object.__new__(Attached)
     mariadb.link, mariadb._asked, mariadb.there = saying(rows), there, variables()
-    for ask in (mariadb.values, mariadb.look_at_peak, mariadb.clients, mariadb._pool_bytes):
+    for ask in (mariadb.values, mariadb.look_around, mariadb.clients, mariadb._pool_bytes):
         with pytest.raises(PlantError, match="values were expected"):
             ask()
     with pytest.raises(PlantError, match="values were expected"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests._stranger import STRANGER, needs_root
+from trimtab.core.memory import Room
 from trimtab.errors import UsageError
 from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.configuration import read
@@ -153,7 +154,7 @@ def test_an_option_is_found_as_getopt_finds_it(argv: tuple[str, ...], letter: st
 
 def test_a_knob_keeps_a_value_that_is_not_on_the_papers_grid() -> None:
     now = {**DEBIAN, "maximum_object_size": 4100, "maximum_object_size_in_memory": 513, "cache_mem": 300}
-    there = {knob.name: knob.domain for knob in knobs.knobs(now, 200 << 20, "a limit", True)}
+    there = {knob.name: knob.domain for knob in knobs.knobs(now, [Room("group x", 200 << 20)], True)}
     assert all(value in there[name] for name, value in now.items())
     assert 4100 + 256 in there["maximum_object_size"] and 4097 not in there["maximum_object_size"]
 
@@ -175,7 +176,9 @@ def test_the_best_values_of_the_papers_table_can_be_reached_from_its_defaults(
 ) -> None:
     """Table 3 of Chung and Hollingsworth, 2004, browsing, shopping and ordering."""
     (domain,) = (
-        one.domain for one in knobs.knobs({**DEBIAN, name: default}, 1 << 30, "a limit", True) if one.name == name
+        one.domain
+        for one in knobs.knobs({**DEBIAN, name: default}, [Room("group x", 1 << 30)], True)
+        if one.name == name
     )
     assert all(value in domain for value in best)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.core.memory import MIB, Need, overfull
+from trimtab.core.memory import MIB, Need, Room, overfull
 from trimtab.plants.tomcat.memory import beside, in_heap
 
 from .test_tomcat_knobs import AJP, HTTP, layout, made
@@ -36,7 +36,8 @@ def test_where_the_heap_has_no_limit_that_is_known_nothing_is_said() -> None:
 
 def test_threads_that_are_kept_need_their_stacks_and_those_that_may_come_need_none() -> None:
     def stacks(**values: int) -> Need:
-        return beside(DIALS, {**SHIPPED, **values}, "group x", 768 * MIB)
+        (need,) = beside(DIALS, {**SHIPPED, **values}, [Room("group x", 768 * MIB)])
+        return need
 
     assert stacks(max_threads=8000) == stacks()
     assert stacks() == Need("the stacks of 10 spare threads", 10 * MIB, "group x", 768 * MIB)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from tests._memory_plant import StillClock
 
+from trimtab.core.memory import Room
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import groups
+from trimtab.sensors._memory import rooms
 from trimtab.sensors.resources import Resources, probe
 
 MIB = 1 << 20
@@ -415,3 +417,22 @@ def test_a_server_that_has_ended_is_not_measured_any_more_and_its_successor_is(t
             watched.window({})
     (tmp_path / "kept").rename(kept)
     assert watched.window({})["memory_ratio"] == 300 / 1024
+
+
+def test_the_limits_of_a_process_are_those_of_its_groups_and_the_machines_with_what_is_there(tmp_path: Path) -> None:
+    machine(tmp_path, "0::/a/b\n", V2_MOUNTS)
+    group = "sys/fs/cgroup/a"
+    write(
+        tmp_path,
+        {
+            f"proc/{PID}/status": "Name:\tmariadbd\nRssAnon:\t 51200 kB\nRssFile:\t 9999 kB\nVmSwap:\t 10240 kB\n",
+            "sys/fs/cgroup/cgroup.controllers": "memory\n",
+            f"{group}/memory.current": 400 * MIB,
+            f"{group}/memory.stat": f"active_file {100 * MIB}\n",
+            f"{group}/memory.max": f"{600 * MIB}\n",
+            f"{group}/b/memory.max": "max\n",
+        },
+    )
+    of_group, of_machine = rooms(PID, tmp_path)
+    assert of_group == Room(f"control group {tmp_path / group}", 600 * MIB, 300 * MIB, 60 * MIB)
+    assert of_machine == Room("the machine", 1024 * MIB, 300 * MIB, 60 * MIB)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from trimtab.core import Clock, Knob
@@ -14,8 +14,7 @@ from trimtab.plants.mariadb import knobs, memory, variables
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.link import Link, Rejected, shaped
 from trimtab.plants.mariadb.process import MariadbServer
-from trimtab.sensors._cgroup import groups
-from trimtab.sensors._memory import limited
+from trimtab.sensors._memory import rooms
 
 _PATIENCE_S = 60.0
 """For one answer: a buffer pool is shrunk within its statement."""
@@ -40,9 +39,8 @@ class Attached:
         link: the conversation.
         there: its variables by name, as at the start.
         version: its version as it says.
-        memory_limit_bytes: the memory that it may use; the machine's where nothing limits it.
-        memory_of: what has that limit: the machine, or a control group.
-        peak: most connections at once that it had when it was asked last.
+        rooms: the limits of its memory and what is there, as when it was looked at last.
+        peak: most connections at once that it has told of so far.
         privileges: the account's global privileges, in MariaDB's words.
 
     Raises:
@@ -71,15 +69,13 @@ class Attached:
         self.version = str(said)[:_VERSION_LENGTH]
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
-        names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH}
+        names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH, *memory.TABLE}
         self.there = variables.read(self.link, names)
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
             raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
-        self.peak = 1
-        limiting, self.memory_limit_bytes = limited(groups(self.server.pid, Path("/")), Path("/"))
-        self.memory_of = limiting.where
-        limiting.close()
-        self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, self.memory_limit_bytes)
+        self.peak, self.rooms = 1, rooms(self.server.pid)
+        self.look_around()
+        self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, min(one.limit_bytes for one in self.rooms))
         self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
         self.privileges = self._privileges()
 
@@ -92,19 +88,22 @@ class Attached:
         """
         return self._answered(lambda: variables.values(self.link, self._asked))
 
-    def look_at_peak(self) -> None:
-        """Learns how many connections there were at once so far.
+    def look_around(self) -> None:
+        """Learns how many connections there were at once so far, and what else needs memory now.
 
         Raises:
             PlantError: it did not answer.
             PlantGone: it has ended.
         """
-        self.peak = self._counter("Max_used_connections")
+        most = self._counter("Max_used_connections")
+        self.peak = max(self.peak, most)  # FLUSH STATUS forgets it
+        with contextlib.suppress(NotMeasured):  # what was known stands
+            self.rooms = rooms(self.server.pid)
 
-    def need(self, configuration: Mapping[str, int]) -> Need:
+    def needs(self, configuration: Mapping[str, int]) -> tuple[Need, ...]:
         """Memory that a configuration takes."""
         values = {**{name: one.value for name, one in self.there.items()}, **configuration}
-        return memory.need(values, self.peak, self.memory_of, self.memory_limit_bytes)
+        return memory.needs(values, self.peak, self.rooms)
 
     def set(self, values: Mapping[str, int]) -> None:
         """Sets values, one after the other, and makes sure that they are in force.

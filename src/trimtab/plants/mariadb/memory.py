@@ -1,6 +1,9 @@
 """Memory that a configuration of MariaDB takes at most, with as many connections as there were, or a few more.
 
-    needed = buffer pool + other caches + connections x (stack + sort + join + read + packet buffers)
+    needed = buffer pool + other caches
+           + connections x (stack + sort + join + read + packet buffers + temporary table)
+
+A temporary table in memory is as large as the lesser of tmp_table_size and max_heap_table_size lets it be.
 
 The classic sum with max_connections in it says of almost every server that it cannot fit, and of Debian's too in half
 a GiB; it is of no use as a rule. So connections are those to plan for (`trimtab.core.memory.foreseen`) by the most
@@ -9,9 +12,9 @@ that the server has seen at once since its start (Max_used_connections), as far 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from trimtab.core.memory import Need, foreseen
+from trimtab.core.memory import Need, Room, foreseen, under
 
 SHARED = ("innodb_buffer_pool_size", "innodb_log_buffer_size", "query_cache_size")
 """Caches that MariaDB has once. Those of MyISAM and Aria are address space until such a table is used."""
@@ -24,19 +27,20 @@ EACH = (
     "net_buffer_length",
 )
 """Memory that each connection may take."""
+TABLE = ("tmp_table_size", "max_heap_table_size")
+"""The lesser of these bounds a temporary table in memory, of which each connection may have one."""
 
 
-def need(values: Mapping[str, int], most: int, where: str, limit_bytes: int) -> Need:
-    """Memory that a configuration takes.
+def needs(values: Mapping[str, int], most: int, rooms: Iterable[Room]) -> tuple[Need, ...]:
+    """Memory that a configuration takes, under each limit that binds it.
 
     Args:
-        values: `SHARED`, `EACH` and max_connections by name; what a MariaDB does not have is absent.
+        values: `SHARED`, `EACH`, `TABLE` and max_connections by name; what a MariaDB does not have is absent.
         most: most connections at once so far.
-        where: what limits the memory.
-        limit_bytes: how much there is.
+        rooms: the limits.
     """
     connections = min(values["max_connections"], foreseen(max(1, most)))
     shared = sum(values.get(name, 0) for name in SHARED)
-    each = sum(values.get(name, 0) for name in EACH)
+    each = sum(values.get(name, 0) for name in EACH) + min(values.get(name, 0) for name in TABLE)
     what = f"caches and the buffers of {connections} connections ({most} were the most so far)"
-    return Need(what, shared + connections * each, where, limit_bytes)
+    return under(what, shared + connections * each, rooms)

@@ -160,7 +160,7 @@ class Mariadb(Plant):
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Its caches, and the buffers of its connections."""
-        return (self._mariadb.need(configuration),)
+        return self._mariadb.needs(configuration)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made, and undone.
@@ -190,7 +190,7 @@ class Mariadb(Plant):
         moved = {name: value for name, value in wanted.items() if now[name] != value}
         if not moved:
             return Prepared(wanted, {name: now[name] for name in wanted})
-        self._mariadb.look_at_peak()
+        self._mariadb.look_around()
         if why := self.objection({**now, **moved}):
             raise ApplyRefused(why)
         if lacking := knobs.unprivileged(moved, self._mariadb.privileges):

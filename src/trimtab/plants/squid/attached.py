@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Clock
-from trimtab.errors import UsageError
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._vetted import vet
@@ -15,6 +16,7 @@ from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.held import hindrances
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.program import Program
+from trimtab.sensors._memory import rooms
 
 _RELOAD_PATIENCE_S = 5.0
 
@@ -35,6 +37,7 @@ class Attached(IncludedServer[Configuration]):
         pending: a file that was changed after Squid was started, so that it may not have read it yet; else None.
         listeners: addresses and ports at which it listens.
         manager_url: where the manager's pages are.
+        rooms: the limits of its memory and what is there, as when it was looked at last.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -53,6 +56,7 @@ class Attached(IncludedServer[Configuration]):
         self.loaded = self.read()
         self.in_force = self.values(self.loaded)
         self._worker = master.worker()
+        self.rooms = rooms(self._worker)
         # Somebody's reload may be under way, in which it listens nowhere for a moment.
         self._sockets = master.awaited(clock, _RELOAD_PATIENCE_S, master.ports)
         self.listeners = tuple(sorted(set(self._sockets.values())))
@@ -68,7 +72,7 @@ class Attached(IncludedServer[Configuration]):
         return knobs.values(configuration)
 
     def refresh(self) -> None:
-        """Notices that somebody else has reloaded Squid.
+        """Notices that somebody else has reloaded Squid, and what else needs memory now.
 
         Raises:
             PlantGone: it has ended.
@@ -80,6 +84,8 @@ class Attached(IncludedServer[Configuration]):
             return  # its worker is just being replaced
         if now and not set(now) & set(self._sockets):
             self.reloaded()
+        with contextlib.suppress(NotMeasured):  # its worker is just being replaced, and what was known stands
+            self.rooms = rooms(self._worker)
 
     def reloaded(self) -> None:
         """Called once Squid has read the configuration on disk; the same worker keeps what only a start reads."""

@@ -21,10 +21,11 @@ src/cache_cf.cc, src/store.cc and src/store of Squid 5.7, and tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trimtab.core import Domain, How, Knob, Role
+from trimtab.core.memory import Room
 from trimtab.errors import UsageError
 from trimtab.plants.squid.configuration import Configuration
 from trimtab.trust import printable
@@ -186,27 +187,27 @@ def objection(values: Mapping[str, int]) -> str:
     return ""
 
 
-def knobs(now: Mapping[str, int], memory_bytes: int, limited_by: str, restart: bool = False) -> tuple[Knob, ...]:
+def knobs(now: Mapping[str, int], rooms: Iterable[Room], restart: bool = False) -> tuple[Knob, ...]:
     """The knobs of a Squid.
 
     Args:
         now: their values.
-        memory_bytes: memory that the server may use.
-        limited_by: what sets that limit.
+        rooms: the limits of its memory.
         restart: whether those are among them that only a restart brings into force.
     """
+    room = min(rooms, key=lambda one: one.limit_bytes)
     there = (name for name in NAMES if restart or name not in AT_START)
-    return tuple(_knob(name, _KINDS[name], now[name], memory_bytes, limited_by) for name in there)
+    return tuple(_knob(name, _KINDS[name], now[name], room) for name in there)
 
 
-def _knob(name: str, kind: _Kind, now: int, memory_bytes: int, limited_by: str) -> Knob:
+def _knob(name: str, kind: _Kind, now: int, room: Room) -> Knob:
     cost = _RESTART_COST if kind.how is How.RESTART else _COST
     if kind.choices:
         domain = Domain.choice(*kind.choices)
         return Knob(name, name, kind.unit, domain, kind.default, kind.how, cost, kind.description, kind.role)
     most, why = kind.most, kind.limited_by
     if most is None:
-        most, why = memory_bytes >> 20, limited_by
+        most, why = room.limit_bytes >> 20, f"the {room.limit_bytes >> 20} MiB of {room.where}"
     # Through the value in force, whatever it is, so that nothing has to move to the grid first.
     least = now % kind.step
     if not least and name not in ("minimum_object_size", "cache_swap_low", "cache_swap_high"):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Sensor
-from trimtab.core.memory import Need
+from trimtab.core.memory import Need, under
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
@@ -22,8 +22,6 @@ from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.change import Change
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.reload import Patience
-from trimtab.sensors._cgroup import groups
-from trimtab.sensors._memory import limited
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 
@@ -68,17 +66,9 @@ class Squid(IncludedPlant):
         self._may_restart = may_restart
         if may_restart and (disk := attached.loaded.all("cache_dir")):
             raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
-        memory, limit_bytes = limited(groups(attached.master.pid), Path("/"))
-        self._memory = memory.where, limit_bytes
         super().__init__(
-            clock,
-            attached,
-            knobs.knobs(
-                attached.in_force, limit_bytes, f"the {limit_bytes >> 20} MiB of {memory.where}", may_restart
-            ),
-            snippet_directory,
+            clock, attached, knobs.knobs(attached.in_force, attached.rooms, may_restart), snippet_directory
         )
-        memory.close()
 
     @staticmethod
     def attach(
@@ -127,7 +117,7 @@ class Squid(IncludedPlant):
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """The memory cache; what is around its objects is more, and not known beforehand."""
         size_bytes = {**self._server.in_force, **configuration}["cache_mem"] << 20
-        return (Need("the memory cache", size_bytes, *self._memory),)
+        return under("the memory cache", size_bytes, self._server.rooms)
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.

@@ -15,8 +15,7 @@ from trimtab.plants.tomcat.knobs import Dial
 from trimtab.plants.tomcat.layout import HEAP, Layout, Pool, look
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import Listener, listeners
-from trimtab.sensors._cgroup import groups
-from trimtab.sensors._memory import limited
+from trimtab.sensors._memory import rooms
 
 Spot = tuple[str, str]
 """An MBean and one of its attributes."""
@@ -58,8 +57,7 @@ class Attached:
             self.layout: Layout = look(self.jmx)
             self.peaks = {one.endpoint: 0 for one in self.layout.connectors}
             self.heap_bytes = self._heap_bytes()
-            limiting, limit_bytes = limited(groups(process.pid, Path("/")), Path("/"))
-            self._memory = limiting.where, limit_bytes
+            self._rooms = rooms(process.pid)
             spots = [(bean, kind.attribute) for kind, _, _, bean, _, _ in knobs.wanted(self.layout)]
             values = {spot: value for spot, value in self.values(spots).items() if value is not None}
             self.dials, self.missing = knobs.dials(self.layout, values, _descriptors(process), restart)
@@ -93,8 +91,8 @@ class Attached:
 
     def needs(self, values: Mapping[str, int]) -> tuple[Need, ...]:
         """Memory that these values of all knobs need, in the heap and beside it."""
-        stacks = memory.beside(self.dials, values, *self._memory)
-        return (stacks, *memory.in_heap(self.dials, values, self.peaks, self.heap_bytes, self.process.pid))
+        stacks = memory.beside(self.dials, values, self._rooms)
+        return (*stacks, *memory.in_heap(self.dials, values, self.peaks, self.heap_bytes, self.process.pid))
 
     def said(self) -> dict[Spot, int]:
         """Present values of the attributes that have a knob.

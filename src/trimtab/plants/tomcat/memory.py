@@ -12,9 +12,9 @@ they come when they are needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from trimtab.core.memory import MIB, Need, foreseen
+from trimtab.core.memory import MIB, Need, Room, foreseen, under
 from trimtab.plants.tomcat.knobs import MIN_THREADS, Dial
 
 CONNECTIONS = "connectionCount"
@@ -43,14 +43,14 @@ def in_heap(
     return (Need(what, size_bytes, f"half of the heap of Tomcat (pid {pid})", heap_bytes // 2),)
 
 
-def beside(dials: Sequence[Dial], values: Mapping[str, int], where: str, limit_bytes: int) -> Need:
-    """The memory that the threads which are kept need.
+def beside(dials: Sequence[Dial], values: Mapping[str, int], rooms: Iterable[Room]) -> tuple[Need, ...]:
+    """The memory that the threads which are kept need, beside all that Tomcat holds.
 
     Args:
         dials: the knobs.
         values: value of each knob.
-        where: what limits the memory.
-        limit_bytes: how much there is.
+        rooms: the limits that bind Tomcat.
     """
     threads = sum(values[dial.knob.name] for dial in dials if dial.kind == MIN_THREADS)
-    return Need(f"the stacks of {threads} spare threads", threads * _STACK_BYTES, where, limit_bytes)
+    none_held = (room._replace(held_bytes=0) for room in rooms)  # what it holds is its heap
+    return under(f"the stacks of {threads} spare threads", threads * _STACK_BYTES, none_held)

@@ -1,0 +1,79 @@
+"""What a MariaDB in memory is not let have: memory that others hold, and fewer connections than there were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.unit.plants.test_mariadb_change import Link, World, attach, fresh
+from trimtab.core.memory import MIB, Room
+from trimtab.errors import ApplyRefused
+from trimtab.plants.mariadb.plant import Mariadb
+
+__all__ = ["fresh"]
+
+GIB = 1024 * MIB
+POOL = "innodb_buffer_pool_size"
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Says how much others hold of a machine of 8 GiB, of which MariaDB itself holds 256 MiB."""
+
+    def said(others_bytes: int) -> None:
+        room = Room("the machine", 8 * GIB, others_bytes + 256 * MIB, 256 * MIB)
+        monkeypatch.setattr("trimtab.plants.mariadb.attached.rooms", lambda pid: (room,))
+
+    said(0)
+    return said
+
+
+def pool(plant: Mariadb, mib: int) -> str:
+    """Why so large a buffer pool is refused."""
+    return plant.objection({**plant.configuration(), POOL: mib * MIB})
+
+
+def test_memory_that_others_hold_is_not_given_to_the_buffer_pool(
+    fresh: Callable[[], World], beside: Callable[[int], None]
+) -> None:
+    assert pool(attach(fresh()), 6400) == ""
+    beside(5 * GIB)
+    plant = attach(fresh())
+    assert "more than 90% of the 8192 MiB of the machine less the 5120 MiB that all else there needs" in pool(
+        plant, 6400
+    )
+    assert pool(plant, 2048) == ""
+    assert pool(plant, 128) == "", "what is in force stays"
+
+
+def test_what_others_hold_is_looked_at_again_before_a_change(
+    fresh: Callable[[], World], beside: Callable[[int], None]
+) -> None:
+    world = fresh()
+    plant = attach(world)
+    beside(5 * GIB)
+    with pytest.raises(ApplyRefused, match="less the 5120 MiB that all else"):
+        plant.apply({POOL: 6400 * MIB})
+    assert world.values()[POOL] == 128 * MIB
+
+
+def test_temporary_tables_of_connections_are_counted(
+    fresh: Callable[[], World], beside: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded(monkeypatch, 100)
+    now = attach(fresh()).configuration()
+    assert attach(fresh()).objection({**now, "tmp_table_size": 256 * MIB}) == "", "the lesser of both counts"
+    both = {**now, "tmp_table_size": 128 * MIB, "max_heap_table_size": 128 * MIB}
+    assert "buffers of 128 connections" in attach(fresh()).objection(both)
+
+
+def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Lets a server have had so many connections at once."""
+    usual = Link.ask
+
+    def ask(link: Link, statement: str, values: Sequence[object] = ()) -> tuple[tuple[object, ...], ...]:
+        found = usual(link, statement, values)
+        return (("", most),) if "Max_used_connections" in statement else found
+
+    monkeypatch.setattr(Link, "ask", ask)
