@@ -1,0 +1,54 @@
+"""How much memory Squid is let have: what its process takes, beside all else under the same limit."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests._memory_plant import FakeClock
+from trimtab.core.memory import MIB, Room
+from trimtab.plants.squid.plant import Squid
+
+from .test_squid_configuration import DEBIAN
+
+GROUP = Room("control group /squid", 2048 * MIB)
+
+
+def squid(room: Room = GROUP) -> Squid:
+    """One with Debian's settings under such a limit."""
+    attached: Any = SimpleNamespace(
+        listeners=(),
+        manager_url="",
+        loaded=SimpleNamespace(all=lambda name: []),
+        in_force=dict(DEBIAN),
+        rooms=(room,),
+        master=SimpleNamespace(pid=1),
+    )
+    return Squid(FakeClock(), attached)
+
+
+def objection(cache_mib: int, room: Room = GROUP) -> str:
+    """Why so large a cache is refused."""
+    return squid(room).objection({**DEBIAN, "cache_mem": cache_mib})
+
+
+def test_a_cache_whose_process_does_not_fit_is_refused() -> None:
+    assert objection(1100) == ""
+    assert objection(1200) == (
+        "a memory cache of 1200 MiB and what is around it (1920 MiB): more than 90% of the 2048 MiB of "
+        "control group /squid"
+    )
+    assert objection(2048) != ""
+
+
+def test_what_others_hold_under_the_same_limit_is_theirs() -> None:
+    assert "less the 1024 MiB that all else" in objection(1100, GROUP._replace(demand_bytes=1024 * MIB))
+    assert objection(1100, GROUP._replace(demand_bytes=1024 * MIB, held_bytes=1024 * MIB)) == ""
+
+
+def test_a_cache_that_was_too_large_at_the_start_is_the_operators_choice() -> None:
+    plant = squid(Room("control group /squid", 128 * MIB))
+    assert plant.objection(DEBIAN) == ""
+    assert plant.objection({**DEBIAN, "cache_mem": 257}) != ""
+    plant.began_with({"cache_mem": 300})
+    assert plant.objection({**DEBIAN, "cache_mem": 257}) == ""
