@@ -15,6 +15,7 @@ import pytest
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.tomcat import jmx as module
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import start_of
@@ -118,6 +119,30 @@ def test_a_program_that_never_reads_is_no_answer_and_what_is_kept_for_it_has_an_
     with pytest.raises(NotMeasured, match="takes no more questions"):
         ask_often()
     assert len(jmx._unsent) < 2 << 20
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_program_that_has_paused_a_connector_is_left_to_resume_it(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    """The server may be so slow that our patience ends; the program resumes what it has paused, and ends then."""
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    answers = """read pause; echo '{"id":1,"is":true}'; read resume; echo '{"id":2,"is":true}'; exec sleep 600"""
+    jmx = talk(READY + answers)
+    jmx.pause("a:type=Connector", "a:type=ThreadPool", 8192, 100)
+    if resumed:
+        jmx.call(("a:type=Connector", "resume"))
+    jmx.close()
+    assert (jmx._client.poll() is None) == (not resumed)
+
+
+def test_a_program_that_was_killed_is_started_anew(talk: Talk) -> None:
+    jmx = talk(READY + "read question")
+    assert not jmx.revived()
+    jmx._client.kill()
+    jmx._client.wait()
+    assert jmx.revived()
+    jmx.close()
 
 
 def test_a_program_that_reads_again_is_told_every_question_whole_and_in_order(talk: Talk, tmp_path: Path) -> None:

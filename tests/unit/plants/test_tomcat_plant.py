@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +14,16 @@ from tests.unit.plants.test_tomcat_change import of_this_process
 from trimtab.core import Prepared, take_back
 from trimtab.core.memory import MIB, Need
 from trimtab.errors import ApplyFailed, PlantGone
+from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.plant import Tomcat
 
 
 class Server:
     """What is attached to: a process, which is this test's, and values that it tells as long as it answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
         self.process: Any = of_this_process()
+        self.journal = Journal(self.process, directory)
         self.jmx = SimpleNamespace(close=lambda: None)
         self.listeners, self.dials, self.missing = (), (), ()
         self.now = {"threads": 200}
@@ -36,8 +39,8 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def server(tmp_path: Path) -> Server:
+    return Server(tmp_path)
 
 
 def changed(server: Any) -> Tomcat:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.plants.test_tomcat_change import of_this_process
 from trimtab.plants.tomcat import jmx, undo
-from trimtab.plants.tomcat.journal import Entry
+from trimtab.plants.tomcat.journal import Entry, Paused
 
 HARNESS = """
 final class Harness {
@@ -32,7 +32,8 @@ def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> sub
     java.chmod(0o755)
     monkeypatch.setattr(undo, "java", lambda: str(java))
     monkeypatch.setattr(undo, "identity", lambda process: [])
-    script = undo.script(of_this_process(), [Entry("a:type=bean", "maxThreads", 200, (50,))])
+    paused = Paused("a:type=Connector", "a:type=ThreadPool", 8192, 100)
+    script = undo.script(of_this_process(), [Entry("a:type=bean", "maxThreads", 200, (50,))], [paused])
     return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -52,12 +53,18 @@ def test_where_it_fails_the_script_says_what_its_program_said(
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{said}\n")
 
 
-def test_it_asks_for_the_values_from_before_and_says_when_that_is_done(
+def test_it_has_a_paused_connector_serve_and_asks_for_the_values_from_before_and_says_when_that_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = undone(tmp_path, monkeypatch, """echo '{"ready":true}'; echo '{"id":1,"is":true}'""")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "undone\n", "")
-    assert (tmp_path / "asked").read_text() == "set\t1\ta:type=bean\tmaxThreads\t200\n"
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        "set\t1\ta:type=ThreadPool\tmaxConnections\t-1",
+        "set\t1\ta:type=ThreadPool\tmaxConnections\t8192",
+        "set\t1\ta:type=ThreadPool\tmaxKeepAliveRequests\t100",
+        "call\t1\ta:type=Connector\tresume\ta:type=Connector\tstart",
+        "set\t1\ta:type=bean\tmaxThreads\t200",
+    ]
 
 
 def test_a_question_that_is_cut_at_the_end_of_the_input_is_none(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ final class Jmx {
     /**
      * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, call ID BEAN
      * NAME ..., of which the last is called in any case, and the others until one fails, empty ID BEAN, and pause ID
-     * CONNECTOR ENDPOINT.
+     * CONNECTOR ENDPOINT LIMIT REQUESTS, of which the last two are its maxConnections and maxKeepAliveRequests.
      */
     private static Object answer(MBeanServerConnection beans, String[] words) throws Exception {
         switch (words[0]) {
@@ -180,7 +180,7 @@ final class Jmx {
                 empty(beans, new ObjectName(words[2]));
                 return true;
             case "pause":
-                pause(beans, words[2], new ObjectName(words[3]));
+                pause(beans, words[2], new ObjectName(words[3]), words[4], words[5]);
                 return true;
             default:
                 throw new IllegalArgumentException(words[0]);
@@ -220,9 +220,9 @@ final class Jmx {
      * answers 503 or 400 to a request that it reads just then. So its acceptor is first led to where it waits for a
      * connection to end, since there may be no more of them, and those in use end with the next response.
      */
-    private static void pause(MBeanServerConnection beans, String connector, ObjectName endpoint) throws Exception {
-        String limit = String.valueOf(beans.getAttribute(endpoint, CONNECTIONS));
-        String requests = String.valueOf(beans.getAttribute(endpoint, REQUESTS));
+    private static void pause(
+            MBeanServerConnection beans, String connector, ObjectName endpoint, String limit, String requests)
+            throws Exception {
         Long acceptor = limit.equals(UNLIMITED) ? null : acceptor(beans, endpoint);
         PAUSED.add(connector);
         if (acceptor == null) {

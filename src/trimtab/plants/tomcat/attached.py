@@ -11,6 +11,7 @@ from trimtab.core.memory import Need
 from trimtab.errors import ApplyFailed, NotMeasured, PlantGone, UsageError
 from trimtab.plants.tomcat import knobs, memory
 from trimtab.plants.tomcat.jmx import Jmx, Refused
+from trimtab.plants.tomcat.journal import Journal, Paused
 from trimtab.plants.tomcat.knobs import Dial
 from trimtab.plants.tomcat.layout import HEAP, Layout, Pool, look
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -34,6 +35,7 @@ class Attached:
 
     Attributes:
         process: as given.
+        journal: what was set and paused in it.
         jmx: the conversation with it.
         layout: its parts.
         dials: its knobs.
@@ -50,6 +52,7 @@ class Attached:
 
     def __init__(self, process: TomcatProcess, clock: Clock, restart: bool = False) -> None:
         self.process = process
+        self.journal = Journal(process)
         self.held_s = 0.0
         self._meant: dict[str, int] = {}
         self.jmx = Jmx(process, clock)
@@ -181,7 +184,7 @@ class Attached:
             else:
                 self.jmx.call((pool.bean, "purge"))
 
-    def pause(self, connector: str, endpoint: str) -> None:
+    def pause(self, one: Paused) -> None:
         """Has a connector take no more connections, as `Jmx.pause` does.
 
         Raises:
@@ -189,7 +192,19 @@ class Attached:
             PlantGone: the server has ended.
         """
         with self._told("pause"):
-            self.jmx.pause(connector, endpoint)
+            self.jmx.pause(one.connector, one.endpoint, one.limit, one.requests)
+
+    def revived(self) -> bool:
+        """Begins the conversation anew where its program has ended; whether that was so.
+
+        Raises:
+            ApplyFailed: that cannot be done.
+            PlantGone: the server has ended.
+        """
+        try:
+            return self.jmx.revived()
+        except UsageError as error:
+            raise ApplyFailed(str(error)) from None
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:

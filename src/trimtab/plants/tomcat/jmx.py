@@ -132,8 +132,18 @@ class Jmx:
     def __init__(self, process: TomcatProcess, clock: Clock) -> None:
         self.process = process
         self._clock = clock
-        self._buffer = self._unsent = b""
         self._last = _CONNECT
+        self._paused = set[str]()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Starts the program and waits until it has connected.
+
+        Raises:
+            UsageError, PlantGone: as for the class.
+        """
+        process, clock = self.process, self._clock
+        self._buffer = self._unsent = b""
         # The questions that somebody waits for; a reply to another is not kept.
         self._replies: dict[int, _Reply | None] = {_CONNECT: None}
         process.attachable()
@@ -152,6 +162,18 @@ class Jmx:
             process.check()
             said = "it does not answer" if ready is None else printable(str(ready.error))
             raise UsageError(f"{process} cannot be attached to: {said}")
+
+    def revived(self) -> bool:
+        """Starts the program anew where it has ended, as one that was killed has; whether that was so.
+
+        Raises:
+            UsageError, PlantGone: as for the class.
+        """
+        if self._client.poll() is None:
+            return False
+        self.close()
+        self._begin()
+        return True
 
     def read(self, beans: Mapping[str, Iterable[str]], patience_s: float = PATIENCE_S) -> Values:
         """Attributes of MBeans, None for an MBean that is not there.
@@ -204,6 +226,7 @@ class Jmx:
             PlantGone: the server has ended.
         """
         self.wait(self._send("call", *(word for call in calls for word in call)))
+        self._paused -= {bean for bean, operation in calls if operation in ("resume", "start")}
 
     def empty(self, pool: str) -> None:
         """Has a pool of DBCP close the JDBC connections that nobody has borrowed.
@@ -220,7 +243,7 @@ class Jmx:
         """
         self.wait(self._send("empty", pool))
 
-    def pause(self, connector: str, endpoint: str) -> None:
+    def pause(self, connector: str, endpoint: str, limit: int, requests: int) -> None:
         """Has a connector take no more connections; those that come wait, and none that it took is closed unserved.
 
         It is resumed, by the operation of that name, once the conversation ends, however it ends.
@@ -228,13 +251,16 @@ class Jmx:
         Args:
             connector: its MBean.
             endpoint: the MBean of its ThreadPool.
+            limit: its maxConnections, which is another meanwhile.
+            requests: its maxKeepAliveRequests, likewise.
 
         Raises:
             Refused: the server did not.
             NotMeasured: no answer came.
             PlantGone: the server has ended.
         """
-        self.wait(self._send("pause", connector, endpoint))
+        self._paused.add(connector)
+        self.wait(self._send("pause", connector, endpoint, str(limit), str(requests)))
 
     def ask_for(self, beans: Mapping[str, Iterable[str]]) -> int:
         """Asks for attributes of MBeans; the number of the question, for `arrived`.
@@ -287,7 +313,11 @@ class Jmx:
         return values
 
     def close(self) -> None:
-        """Ends the conversation; may be called twice."""
+        """Ends the conversation; may be called twice.
+
+        A program that has paused what it was not heard to resume is never killed: it resumes that once the server
+        answers, and ends then.
+        """
         client = self._client
         with contextlib.suppress(OSError):
             if client.stdin is not None:
@@ -296,8 +326,9 @@ class Jmx:
             # It has the JVM close what it had it open.
             client.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            client.kill()
-            client.wait()
+            if not self._paused:
+                client.kill()
+                client.wait()
         if client.stdout is not None:
             client.stdout.close()
 

@@ -1,4 +1,4 @@
-"""Journal of what is set in a running Tomcat, with the values from before, on disk before it is set.
+"""Journal of what is set and paused in a running Tomcat, with what was before, on disk before that is done.
 
 What JMX sets is gone when the server ends, so a journal is of one process: its file is named by id and start time,
 and one whose process has ended is taken away. It lasts from the first change to the undo, across runs.
@@ -34,16 +34,35 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Paused:
+    """A connector that is paused, or about to be.
+
+    Args:
+        connector: its MBean.
+        endpoint: the MBean of its ThreadPool.
+        limit: its maxConnections before.
+        requests: its maxKeepAliveRequests before.
+    """
+
+    connector: str
+    endpoint: str
+    limit: int
+    requests: int
+
+
+@dataclass(frozen=True)
 class Book:
     """The file's content.
 
     Args:
         boot: the boot of the process; ids mean nothing in another.
         entries: the settings made.
+        paused: the connectors that were paused and are not known to serve again.
     """
 
     boot: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...] = ()
+    paused: tuple[Paused, ...] = ()
 
 
 class Journal:
@@ -77,8 +96,34 @@ class Journal:
         Raises:
             UsageError: others can change it, or it is none.
         """
-        book = _journal.read(self._path, Book, ": restart Tomcat, then remove it")
-        return () if book is None or book.boot != boot_id() else book.entries
+        return self._book().entries
+
+    def paused(self) -> tuple[Paused, ...]:
+        """Connectors that were paused and are not known to serve again.
+
+        Raises:
+            UsageError: as for `entries`.
+        """
+        return self._book().paused
+
+    def pausing(self, one: Paused) -> None:
+        """Journals a connector that is about to be paused.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        self.check()
+        book = self._book()
+        self._write(replace(book, paused=(*_without(book.paused, one), one)))
+
+    def resumed(self, one: Paused) -> None:
+        """Journals that a connector serves again.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        book = self._book()
+        self._write(replace(book, paused=_without(book.paused, one)))
 
     def about_to(self, changes: Mapping[tuple[str, str], tuple[int, int]]) -> None:
         """Journals the values about to be set.
@@ -90,13 +135,14 @@ class Journal:
             UsageError: it cannot be written.
         """
         self.check()
-        known = {(one.bean, one.attribute): one for one in self.entries()}
+        book = self._book()
+        known = {(one.bean, one.attribute): one for one in book.entries}
         for (bean, attribute), (now, then) in changes.items():
             # An undo goes back to the operator's value in between.
             old = known.get((bean, attribute))
             before = old.before if old is not None and now in old.ours else now
             known[bean, attribute] = Entry(bean, attribute, before, (now, then))
-        self._write(tuple(known.values()))
+        self._write(replace(book, entries=tuple(known.values())))
 
     def settled(self, values: Mapping[tuple[str, str], int | None]) -> None:
         """Journals the result; attributes that have their first value again are dropped.
@@ -104,12 +150,20 @@ class Journal:
         Args:
             values: MBean and attribute to what is in force; None for what is not there any more.
         """
-        left = []
-        for one in self.entries():
+        left, book = [], self._book()
+        for one in book.entries:
             value = values.get((one.bean, one.attribute), one.ours[-1])
             if value is not None and value != one.before:
                 left.append(replace(one, ours=(value,)) if value in one.ours else one)
-        self._write(tuple(left))
+        self._write(replace(book, entries=tuple(left)))
 
-    def _write(self, entries: tuple[Entry, ...]) -> None:
-        _journal.write(self._path, Book(boot_id(), entries) if entries else None)
+    def _book(self) -> Book:
+        book = _journal.read(self._path, Book, ": restart Tomcat, then remove it")
+        return Book(boot_id()) if book is None or book.boot != boot_id() else book
+
+    def _write(self, book: Book) -> None:
+        _journal.write(self._path, book if book.entries or book.paused else None)
+
+
+def _without(paused: tuple[Paused, ...], one: Paused) -> tuple[Paused, ...]:
+    return tuple(other for other in paused if other.connector != one.connector)

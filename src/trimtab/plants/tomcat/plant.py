@@ -18,9 +18,9 @@ from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.held_back import HeldBack
-from trimtab.plants.tomcat.journal import Journal
+from trimtab.plants.tomcat.layout import name_of
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.plants.tomcat.restart import held, renewed
+from trimtab.plants.tomcat.restart import held, renewed, serve_again
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -49,7 +49,7 @@ class Tomcat(Plant):
         self.pid: int = attached.process.pid
         self.listeners = attached.listeners
         self._tomcat = attached
-        self._journal = Journal(attached.process)
+        self._journal = attached.journal
         self._known = attached.in_force()
         self._found = dict(self._known)
         self._start: dict[str, int] = {}
@@ -217,8 +217,6 @@ class Tomcat(Plant):
             OperatorEdit: somebody else has set a knob, which was left as it is; the others are back.
             ApplyFailed: not everything could be put back.
         """
-        if not self._start:
-            return
         with contextlib.suppress(PlantGone):
             self._put_back(self._start)
         start, self._start = self._start, {}
@@ -227,11 +225,12 @@ class Tomcat(Plant):
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
         try:
-            entries = () if self._start else self._journal.entries()
+            entries, paused = () if self._start else self._journal.entries(), self._journal.paused()
         except UsageError as error:
             return str(error)
-        said = ", ".join(f"{one.attribute} {one.ours[-1]} for {one.before}" for one in entries)
-        return f"left from an earlier run: {said}" if said else ""
+        said = [f"the connector {name_of(one.endpoint)} may be paused" for one in paused]
+        said += [f"{one.attribute} {one.ours[-1]} for {one.before}" for one in entries]
+        return f"left from an earlier run: {', '.join(said)}" if said else ""
 
     def undo_leftover(self) -> None:
         """Undoes earlier runs; values that somebody else has set since stay.
@@ -242,6 +241,7 @@ class Tomcat(Plant):
             PlantGone: the server has ended.
         """
         entries, tomcat = self._journal.entries(), self._tomcat
+        self._serve_again()
         found = tomcat.values([(one.bean, one.attribute) for one in entries])
         ours = {(e.bean, e.attribute): e.before for e in entries if found[e.bean, e.attribute] in e.ours}
         now = {spot: value for spot, value in found.items() if value is not None}
@@ -259,7 +259,7 @@ class Tomcat(Plant):
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         try:
-            return undo.script(self._tomcat.process, self._journal.entries())
+            return undo.script(self._tomcat.process, self._journal.entries(), self._journal.paused())
         except (UsageError, PlantGone) as error:
             return undo.nothing(str(error))
 
@@ -271,6 +271,10 @@ class Tomcat(Plant):
             PlantGone: the server has ended, and what was set is gone with it.
         """
         try:
+            with contextlib.suppress(UsageError):
+                self._serve_again()
+            if not values:
+                return
             now = self._tomcat.in_force()
             self._look_for_edits(now, values)
             back = {name: value for name, value in values.items() if name not in self._down and now[name] != value}
@@ -279,6 +283,17 @@ class Tomcat(Plant):
         except PlantGone as error:
             self._tomcat.process.check()
             raise ApplyFailed(f"{error}; what was set there is still in force") from None
+
+    def _serve_again(self) -> None:
+        """Has the connectors serve that a pause was left in.
+
+        Raises:
+            UsageError: which they are cannot be read.
+            ApplyFailed: one does not.
+            PlantGone: the server has ended, or does not answer.
+        """
+        for one in self._journal.paused():
+            serve_again(self._tomcat, one)
 
     def _change(self, now: Mapping[str, int], then: Mapping[str, int]) -> tuple[str, ...]:
         """Sets values, and knows them as ours."""

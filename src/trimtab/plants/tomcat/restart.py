@@ -2,8 +2,9 @@
 
 A restart first takes no more connections, then waits for requests in service, and then opens its socket anew. What
 waits in the accept queue at that moment is refused by the kernel, and so is what comes before it listens again: both
-are counted and said. Should trimtab be killed meanwhile, a connector serves again all the same (`jmx`). Idle
-connections are ended, which a client that keeps them has to bear with at any time.
+are counted and said. Should trimtab be killed meanwhile, a connector serves again all the same (`jmx`); should its
+program be killed too, an undo has it serve again by what stands in the journal. Idle connections are ended, which a
+client that keeps them has to bear with at any time.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from trimtab.core import Clock
-from trimtab.errors import ApplyFailed
+from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants.tomcat.attached import Attached
-from trimtab.plants.tomcat.layout import Pool
+from trimtab.plants.tomcat.journal import Paused
+from trimtab.plants.tomcat.layout import Connector, Pool
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
 HELD_S = 2.0
 """How long requests in service are waited for while others are held back for a pool's connections."""
+LIMIT, REQUESTS = "maxConnections", "maxKeepAliveRequests"
+"""What a pause changes for a moment, to 0 and 1 (`Jmx.java`)."""
+UNLIMITED = -1
+"""A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
 """TCP_ESTABLISHED in /proc/net/tcp."""
 _POLL_S = 0.02
@@ -38,14 +44,10 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     connector = next(one for one in tomcat.layout.connectors if one.endpoint == endpoint)
     began_s = clock.now_s()
     bean = connector.bean
-    try:
-        tomcat.pause(bean, endpoint)
+    with _paused(tomcat, connector):
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         tomcat.call((bean, "stop"), (endpoint, "unbind"), (endpoint, "bind"), (bean, "start"))
-    except BaseException:
-        tomcat.call((bean, "resume"))
-        raise
     spot = endpoint, "localPort"
     if tomcat.values([spot])[spot] != connector.port:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
@@ -80,8 +82,7 @@ def held(
     began_s, connectors = clock.now_s(), tomcat.layout.connectors
     with contextlib.ExitStack() as stack:
         for one in connectors:
-            stack.callback(tomcat.call, (one.bean, "resume"))
-            tomcat.pause(one.bean, one.endpoint)
+            stack.enter_context(_paused(tomcat, one))
         busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
         for pool in tomcat.layout.pools if pools is None else pools:
             stack.callback(purged, tomcat, pool, notes)
@@ -90,6 +91,74 @@ def held(
     tomcat.held_s += held_s
     late = f", with {busy} requests still in service" if busy else ""
     notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}")
+
+
+@contextlib.contextmanager
+def _paused(tomcat: Attached, connector: Connector) -> Iterator[None]:
+    """A connector that takes no connections, once it is on disk what has it serve again.
+
+    Raises:
+        ApplyFailed: it cannot be paused, or does not serve again.
+        PlantGone: the server has ended.
+    """
+    one = _written(tomcat, connector)
+    try:
+        tomcat.pause(one)
+        yield
+    finally:
+        if tomcat.revived():
+            serve_again(tomcat, one)
+        else:
+            tomcat.call((one.connector, "resume"))
+            _served(tomcat, one)
+
+
+def _written(tomcat: Attached, connector: Connector) -> Paused:
+    """A connector that may be paused, in the journal.
+
+    Raises:
+        ApplyFailed: it may not; nothing was paused.
+        PlantGone: the server has ended.
+    """
+    try:
+        for left in tomcat.journal.paused():
+            if left.connector == connector.bean:
+                serve_again(tomcat, left)
+        limit, requests = tomcat.values([(connector.endpoint, LIMIT), (connector.endpoint, REQUESTS)]).values()
+        if not limit or requests is None:
+            raise ApplyFailed(f"the connector of port {connector.port} is not paused: its {LIMIT} is {limit}")
+        one = Paused(connector.bean, connector.endpoint, limit, requests)
+        tomcat.journal.pausing(one)
+    except UsageError as error:
+        raise ApplyFailed(f"{error}; nothing was paused") from None
+    return one
+
+
+def serve_again(tomcat: Attached, one: Paused) -> None:
+    """Has a connector serve that a pause was left in, whatever of it had been done; its own values stay.
+
+    Raises:
+        ApplyFailed: it could not be done.
+        PlantGone: the server has ended, or does not answer.
+    """
+    spots = [(one.endpoint, name) for name in (LIMIT, REQUESTS, "localPort")]
+    limit, requests, port = tomcat.values(spots).values()
+    if limit is None:  # the connector itself has gone
+        return _served(tomcat, one)
+    if limit == 0:
+        tomcat.set((one.endpoint, LIMIT), UNLIMITED)
+        tomcat.set((one.endpoint, LIMIT), one.limit)
+    if requests == 1 != one.requests:
+        tomcat.set((one.endpoint, REQUESTS), one.requests)
+    closed = [(one.endpoint, "bind")] if port == -1 else []
+    tomcat.call(*closed, (one.connector, "resume"), (one.connector, "start"))
+    _served(tomcat, one)
+
+
+def _served(tomcat: Attached, one: Paused) -> None:
+    # A journal that cannot be written says more than is, and an undo is still right.
+    with contextlib.suppress(UsageError):
+        tomcat.journal.resumed(one)
 
 
 def renewed(tomcat: Attached, clock: Clock, notes: list[str]) -> None:

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from trimtab.plants.tomcat.jmx import OPTIONS, identity, java, source
-from trimtab.plants.tomcat.journal import Entry
+from trimtab.plants.tomcat.journal import Entry, Paused
 from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.plants.tomcat.restart import LIMIT, REQUESTS, UNLIMITED
 from trimtab.trust import printable
 
 _END = "END_OF_THE_PROGRAM"
@@ -18,21 +19,23 @@ def nothing(why: str) -> str:
     return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(why)}\nexit 0\n"
 
 
-def script(process: TomcatProcess, entries: Sequence[Entry]) -> str:
+def script(process: TomcatProcess, entries: Sequence[Entry], paused: Sequence[Paused] = ()) -> str:
     """The script.
 
     Args:
         process: the Tomcat.
         entries: the settings made.
+        paused: connectors that may be paused.
 
     Raises:
         UsageError: there is no Java, or the Tomcat has the rights of several users.
         PlantGone: it has ended.
     """
-    if not entries:
+    if not (entries or paused):
         return nothing(f"nothing was set in {process}")
-    lines = ["\t".join(("set", "1", one.bean, one.attribute, str(one.before))) for one in entries]
-    said = " ".join(shlex.quote(line) for line in lines)
+    asked = [words for one in paused for words in _serving(one)]
+    asked += [("set", "1", one.bean, one.attribute, str(one.before)) for one in entries]
+    said = " ".join(shlex.quote("\t".join(words)) for words in asked)
     pid, started = process.pid, process.started
     command = [*identity(process), java(), *OPTIONS, "/dev/fd/3", str(pid)]
     return f"""#!/bin/sh
@@ -58,3 +61,10 @@ case "$said" in
 esac
 echo "undone"
 """
+
+
+def _serving(one: Paused) -> list[tuple[str, ...]]:
+    """Questions that have a connector serve again."""
+    limits = ((LIMIT, UNLIMITED), (LIMIT, one.limit), (REQUESTS, one.requests))
+    values = [("set", "1", one.endpoint, name, str(value)) for name, value in limits]
+    return [*values, ("call", "1", one.connector, "resume", one.connector, "start")]

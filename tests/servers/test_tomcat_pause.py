@@ -1,0 +1,106 @@
+"""A Tomcat serves again after a pause in which both trimtab and its Java program were killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, private
+from tests.servers._under_gate import until
+from trimtab.clock import SystemClock
+from trimtab.plants.tomcat.jmx import Jmx
+from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.plants.tomcat.restart import LIMIT, REQUESTS, _waiting
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    with private(jdbc=None) as bed:
+        yield bed
+
+
+@contextlib.contextmanager
+def holding(bed: Bed, body: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A trimtab that holds requests back again and again, and does this meanwhile; and its Java program's id."""
+    code = textwrap.dedent(f"""
+        import sys
+        from trimtab.clock import SystemClock
+        from trimtab.plants.tomcat.plant import Tomcat
+        tomcat = Tomcat.attach(SystemClock(), {bed.testbed.pid})
+        print(tomcat._tomcat.jmx._client.pid, flush=True)
+        while True:
+            with tomcat.held([]):
+                {body}
+    """)
+    run = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with run:
+        assert run.stdout is not None
+        program = int(run.stdout.readline())
+        try:
+            yield run, program
+        finally:
+            run.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(program, signal.SIGKILL)
+
+
+def limits(jmx: Jmx, endpoint: str) -> list[object]:
+    """What a pause changes for a moment."""
+    (row,) = jmx.read({endpoint: (LIMIT, REQUESTS)})
+    assert row is not None
+    return [row[LIMIT], row[REQUESTS]]
+
+
+def test_before_it_is_paused_when_it_may_have_no_connections(bed: Bed) -> None:
+    with contextlib.closing(Jmx(TomcatProcess.find(bed.testbed.pid), SystemClock())) as looks:
+        (endpoint,) = looks.names("*:type=ThreadPool,*")
+        before = limits(looks, endpoint)
+        busy = Held(bed, 1)  # which a pause waits for
+        with holding(bed, "pass") as (run, program):
+
+            def caught() -> bool:
+                if limits(looks, endpoint)[0] != 0:
+                    return False
+                os.kill(program, signal.SIGSTOP)
+                if limits(looks, endpoint)[0] != 0:
+                    os.kill(program, signal.SIGCONT)
+                    return False
+                return True
+
+            until(caught, "it was not caught")
+            run.kill()
+            os.kill(program, signal.SIGKILL)
+        asked = Asked(bed, 3, 1)
+        until(lambda: _waiting(bed.testbed.pid, bed.testbed.port) >= 2, "more than one was let in")
+        with contextlib.closing(bed.attach()) as tomcat:
+            assert "may be paused" in tomcat.leftover()
+            tomcat.undo_leftover()
+            assert tomcat.leftover() == ""
+        assert (asked.wait(), busy.wait()) == ([200] * 3, [200])
+        assert limits(looks, endpoint) == before
+
+
+def test_while_it_is_paused_also_by_the_script_that_needs_no_trimtab(bed: Bed) -> None:
+    with holding(bed, "print('held', flush=True); sys.stdin.read()") as (run, program):
+        assert run.stdout is not None and run.stdout.readline() == "held\n"
+        os.kill(program, signal.SIGKILL)
+        run.kill()
+    asked = Asked(bed, 1, 1)
+    with contextlib.closing(bed.attach()) as tomcat:
+        script = tomcat.undo_script()
+        assert asked.said == []
+        ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "undone\n", "")
+        assert asked.wait() == [200]
+        assert tomcat.configuration() == SHIPPED
+        tomcat.undo_leftover()
+        assert tomcat.leftover() == ""

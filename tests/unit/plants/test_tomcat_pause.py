@@ -1,0 +1,76 @@
+"""A connector that trimtab has paused serves again, whoever of us is killed meanwhile, and with its own limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests._jvm import CONNECTOR, ENDPOINT, Bench, Killed, bench
+from trimtab.errors import ApplyFailed
+
+__all__ = ["bench"]
+LIMITS = (8192, 100)
+
+
+def left(bench: Bench, *point: str) -> None:
+    """What is left when trimtab and its program are killed at this point of a restart of the connector."""
+    plant = bench.attach(restart=True)
+    bench.kill_at(*point)
+    with pytest.raises(Killed):
+        plant.apply({"accept_count": 35})
+    assert not bench.jvm.serves()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [("pause",), ("read", ENDPOINT, "currentThreadsBusy"), ("call", CONNECTOR, "stop"), ("call", CONNECTOR, "start")],
+    ids=["before it is paused", "while it is paused", "before it is stopped", "before it is started"],
+)
+def test_it_serves_again_by_an_undo_where_both_of_us_were_killed(bench: Bench, point: tuple[str, ...]) -> None:
+    left(bench, *point)
+    plant = bench.attach()
+    assert "the connector http-nio-8080 may be paused" in plant.leftover()
+    plant.undo_leftover()
+    assert bench.jvm.serves()
+    assert (bench.jvm.limits, plant.leftover()) == (LIMITS, "")
+
+
+def test_a_limit_that_is_left_over_is_not_taken_for_the_operators(bench: Bench) -> None:
+    left(bench, "pause")
+    with bench.attach().held([]):
+        assert not bench.jvm.serves()
+    assert bench.jvm.serves()
+    assert bench.jvm.limits == LIMITS
+
+
+def test_what_the_operator_has_set_since_outlives_the_undo(bench: Bench) -> None:
+    left(bench, "pause")
+    bench.jvm.set(ENDPOINT, "maxConnections", 500)
+    bench.jvm.set(ENDPOINT, "maxKeepAliveRequests", 7)
+    bench.attach().undo_leftover()
+    assert bench.jvm.limits == (500, 7)
+
+
+def test_a_connector_that_may_have_no_connections_is_not_paused(bench: Bench) -> None:
+    plant = bench.attach()
+    bench.jvm.set(ENDPOINT, "maxConnections", 0)
+    with pytest.raises(ApplyFailed, match="port 8080 is not paused: its maxConnections is 0"), plant.held([]):
+        raise AssertionError("it was paused")
+    assert (bench.jvm.paused, bench.jvm.limits, plant.leftover()) == (False, (0, 100), "")
+
+
+def test_where_the_program_alone_was_killed_another_one_has_it_serve_again(bench: Bench) -> None:
+    plant = bench.attach()
+    with plant.held([]):
+        bench.programs[-1].died = True
+    assert bench.jvm.serves()
+    assert plant.leftover() == ""
+
+
+def test_one_that_did_not_answer_when_it_was_to_serve_again_does_so_when_the_run_ends(bench: Bench) -> None:
+    plant = bench.attach()
+    with pytest.raises(ApplyFailed, match="resume failed"), plant.held([]):
+        bench.jvm.silent = True
+    bench.jvm.silent = False
+    plant.restore()
+    assert bench.jvm.serves()
+    assert plant.leftover() == ""
