@@ -116,9 +116,7 @@ def test_a_killed_run_before_is_said(trimtab: Trimtab, store: Path) -> None:
     assert said.err == "note: run 1 was killed before its end; 'trimtab runs resume 1' goes on with it instead\n"
 
 
-def test_a_killed_run_of_a_store_that_is_named_goes_on_with_that_store(
-    trimtab: Trimtab, tmp_path: Path
-) -> None:
+def test_a_killed_run_of_a_store_that_is_named_goes_on_with_that_store(trimtab: Trimtab, tmp_path: Path) -> None:
     kept = tmp_path / "kept.sqlite"
     trimtab(*TUNE, "--store", kept)
     Store(kept).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
