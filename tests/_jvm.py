@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -38,13 +39,15 @@ class Jvm:
         paused: whether its connector is.
         running: whether its connector is.
         parked: whether the thread that takes connections waits at a limit; it goes on only where that is taken away.
-        silent: whether it answers nothing for now.
+        silent: whether it answers nothing for now; what it is asked meanwhile it does when it answers again.
+        late: what it has still to do.
         asked: how many questions there were.
     """
 
     def __init__(self) -> None:
         self.paused = self.parked = self.silent = False
         self.running = True
+        self.late: list[Callable[[], None]] = []
         self.asked = 0
         self.beans: dict[str, dict[str, int | str]] = {
             CONNECTOR: {"localPort": 8080, "protocol": "HTTP/1.1", "executorName": "Internal"},
@@ -110,15 +113,18 @@ class Program:
         self.died = self.killed = False
         self.on: Callable[..., None] = lambda *words: None
 
-    def _ask(self, *words: str) -> None:
+    def _ask(self, *words: str, done: Callable[[], None] = lambda: None) -> None:
         if self.killed:
             raise Killed
         self.jvm.asked += 1
         self.on(*words)
         if self.died:
             raise NotMeasured("the conversation has ended")
+        self.jvm.late.append(done)
         if self.jvm.silent:
             raise NotMeasured("Tomcat did not answer within 10 s")
+        while self.jvm.late:
+            self.jvm.late.pop(0)()
 
     def names(self, *patterns: str) -> list[str]:
         self._ask("names", *patterns)
@@ -132,13 +138,11 @@ class Program:
         ]
 
     def set(self, bean: str, attribute: str, value: int) -> None:
-        self._ask("set", bean, attribute, str(value))
-        self.jvm.set(bean, attribute, value)
+        self._ask("set", bean, attribute, str(value), done=lambda: self.jvm.set(bean, attribute, value))
 
     def call(self, *calls: tuple[str, str]) -> None:
         for call in calls:
-            self._ask("call", *call)
-            self.jvm.call(*call)
+            self._ask("call", *call, done=functools.partial(self.jvm.call, *call))
 
     def pause(self, connector: str, endpoint: str, *limits: int) -> None:
         limit, requests = map(int, self.jvm.limits)

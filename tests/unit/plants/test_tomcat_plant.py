@@ -34,6 +34,18 @@ class Server:
             raise PlantGone("Tomcat (pid 7) did not answer within 10 s")
         return dict(self.now)
 
+    def revived(self) -> bool:
+        return False
+
+    def meant(self, values: Mapping[str, int], moved: object) -> dict[object, int]:
+        return {}
+
+    def keep(self, values: Mapping[str, int]) -> None:
+        pass
+
+    def values(self, spots: object) -> dict[object, int]:
+        return {}
+
     def needs(self, values: Mapping[str, int]) -> tuple[Need, ...]:
         return (Need("threads", values["threads"] * MIB, "the machine", 100 * MIB),)
 

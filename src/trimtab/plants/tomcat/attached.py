@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
@@ -73,10 +73,10 @@ class Attached:
             raise
 
     def in_force(self) -> dict[str, int]:
-        """Knob to value.
+        """Knob to value; one whose part has gone, as the pool of an application that is redeployed, is left out.
 
         Raises:
-            PlantGone: the server has ended, or does not answer, or a part of it that has a knob was stopped.
+            PlantGone: the server has ended, or does not answer.
         """
         counted = [(endpoint, memory.CONNECTIONS) for endpoint in self.peaks]
         found = self.values([*((dial.bean, dial.attribute) for dial in self.dials), *counted])
@@ -86,7 +86,7 @@ class Attached:
         for dial in self.dials:
             value = found[dial.bean, dial.attribute]
             if value is None:
-                raise PlantGone(f"{self.process}: {dial.location} has gone, or was stopped")
+                continue
             most = self._most_active(dial, found)
             # The value set counts while the pool's limit of all connections caps its idle ones.
             values[dial.knob.name] = max(value, self._meant.get(dial.knob.name, 0)) if value == most else value
@@ -97,26 +97,23 @@ class Attached:
         stacks = memory.beside(self.dials, values, self._rooms)
         return (*stacks, *memory.in_heap(self.dials, values, self.peaks, self.heap_bytes, self.process.pid))
 
-    def said(self) -> dict[Spot, int]:
-        """Present values of the attributes that have a knob.
-
-        Raises:
-            PlantGone: the server has ended, or does not answer.
-        """
-        found = self.values([(dial.bean, dial.attribute) for dial in self.dials])
-        return {spot: value for spot, value in found.items() if value is not None}
-
-    def meant(self, values: Mapping[str, int]) -> dict[Spot, int]:
-        """Values of the attributes for values of all knobs.
+    def meant(self, values: Mapping[str, int], moved: Collection[str]) -> dict[Spot, int]:
+        """Values of the attributes that some knobs set.
 
         A pool of Tomcat's own never says that more of its connections may be idle than there may be in all: it lowers
         the first by itself.
+
+        Args:
+            values: values of all knobs.
+            moved: the knobs that are to be set.
         """
         spots = {(dial.bean, dial.attribute): values[dial.knob.name] for dial in self.dials}
+        wanted = {(dial.bean, dial.attribute) for dial in self.dials if dial.knob.name in moved}
         for bean, attribute in tuple(spots):
             if attribute == IDLE and (bean, ACTIVE) in spots:
                 spots[bean, attribute] = min(spots[bean, attribute], spots[bean, ACTIVE])
-        return spots
+                wanted |= {(bean, IDLE)} if (bean, ACTIVE) in wanted else set()
+        return {spot: value for spot, value in spots.items() if spot in wanted}
 
     def keep(self, values: Mapping[str, int]) -> None:
         """Remembers the values that knobs were set to."""
@@ -155,9 +152,11 @@ class Attached:
         bean, attribute = spot
         try:
             self.jmx.set(bean, attribute, value)
-        except (Refused, NotMeasured) as error:
+        except Refused as error:
             self.process.check()
             raise ApplyFailed(f"{attribute} {value} was not taken: {error}") from None
+        except NotMeasured as error:
+            raise PlantGone(str(error)) from None
         if (now := self.values([spot])[spot]) != value:
             raise ApplyFailed(f"{attribute} is {now} after it was set to {value}")
 

@@ -54,7 +54,8 @@ class Change:
         """
         changes = {spot: (self.now[spot], value) for spot, value in self.then.items() if value != self.now[spot]}
         try:
-            self.journal.about_to(changes)
+            if changes:
+                self.journal.about_to(changes)
         except UsageError as error:
             raise ApplyFailed(f"{error}; nothing was changed") from None
         try:
@@ -63,7 +64,8 @@ class Change:
             raise
         except BaseException as error:
             try:
-                self._set({spot: (then, now) for spot, (now, then) in changes.items()})
+                there = self.tomcat.values(list(changes))  # what has gone since keeps nothing else from going back
+                self._set({spot: (then, now) for spot, (now, then) in changes.items() if there[spot] is not None})
             except PlantGone:
                 raise
             except (TrimtabError, OSError) as second:

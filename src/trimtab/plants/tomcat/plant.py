@@ -26,6 +26,10 @@ from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
 from trimtab.sensors.resources import Resources
 
+_PATIENCE_S = 30.0
+"""How long a server that lives and does not answer is asked again to take back what was set."""
+_AGAIN_S = 1.0
+
 
 class Tomcat(Plant):
     """A running Tomcat.
@@ -52,6 +56,8 @@ class Tomcat(Plant):
         self._journal = attached.journal
         self._known = attached.in_force()
         self._found = dict(self._known)
+        self._asked: dict[str, int] = {}
+        self._unfinished: dict[str, int] = {}
         self._start: dict[str, int] = {}
         self._down = StoodDown()
 
@@ -121,7 +127,7 @@ class Tomcat(Plant):
             OperatorEdit: somebody else has set a knob of ours; said once for each.
             PlantGone: the server has ended.
         """
-        now = self._tomcat.in_force()
+        now = self._now()
         self._look_for_edits(now, self._start)
         self._down.tell(self._start)
         return now
@@ -144,7 +150,7 @@ class Tomcat(Plant):
             OperatorEdit: somebody else has set one of the knobs.
             PlantGone: the server has ended.
         """
-        wanted, now = self.validated(changes), self._tomcat.in_force()
+        wanted, now = self.validated(changes), self._now()
         self._look_for_edits(now, wanted)
         self._down.refuse(wanted)
         before = {name: now[name] for name in wanted}
@@ -218,7 +224,7 @@ class Tomcat(Plant):
             ApplyFailed: not everything could be put back.
         """
         with contextlib.suppress(PlantGone):
-            self._put_back(self._start)
+            self._put_back(self._start, _PATIENCE_S)
         start, self._start = self._start, {}
         self._down.refuse(start)
 
@@ -248,7 +254,7 @@ class Tomcat(Plant):
         if ours:
             Change(tomcat, self._journal, self.clock, now, ours).bring()
         self._journal.settled({(e.bean, e.attribute): e.before for e in entries})
-        self._known = tomcat.in_force()
+        self._known |= tomcat.in_force()
 
     def close(self) -> None:
         """Ends the conversation, without changing the server; may be called twice."""
@@ -263,26 +269,55 @@ class Tomcat(Plant):
         except (UsageError, PlantGone) as error:
             return undo.nothing(str(error))
 
-    def _put_back(self, values: Mapping[str, int]) -> None:
+    def _put_back(self, values: Mapping[str, int], patience_s: float = 0.0) -> None:
         """Puts back earlier values, but for those of knobs that somebody else has set since.
+
+        Args:
+            values: the values.
+            patience_s: for how long one that does not answer is asked again.
 
         Raises:
             ApplyFailed: not all of it could be; one that does not answer keeps what was set.
             PlantGone: the server has ended, and what was set is gone with it.
         """
-        try:
-            with contextlib.suppress(UsageError):
-                self._serve_again()
-            if not values:
-                return
-            now = self._tomcat.in_force()
-            self._look_for_edits(now, values)
-            back = {name: value for name, value in values.items() if name not in self._down and now[name] != value}
-            if back:
-                self._change(now, back)
-        except PlantGone as error:
-            self._tomcat.process.check()
-            raise ApplyFailed(f"{error}; what was set there is still in force") from None
+        deadline_s = self.clock.now_s() + patience_s
+        while True:
+            try:
+                return self._take_back(values)
+            except PlantGone as error:
+                self._tomcat.process.check()
+                if self.clock.now_s() >= deadline_s:
+                    raise ApplyFailed(f"{error}; what was set there is still in force") from None
+            self.clock.sleep(_AGAIN_S)
+
+    def _take_back(self, values: Mapping[str, int]) -> None:
+        """Puts back earlier values once.
+
+        Raises:
+            ApplyFailed: not all of it could be.
+            PlantGone: the server has ended, or does not answer.
+        """
+        with contextlib.suppress(UsageError):
+            self._serve_again()
+        if not values:
+            return
+        self._tomcat.revived()
+        now = self._now()
+        self._look_for_edits(now, {name: value for name, value in values.items() if now[name] != value})
+        self._change(now, {name: value for name, value in values.items() if name not in self._down})
+
+    def _now(self) -> dict[str, int]:
+        """The configuration in force; a knob whose part has gone stands down, and is as it was last.
+
+        Raises:
+            PlantGone: the server has ended, or does not answer.
+        """
+        now = self._tomcat.in_force()
+        for dial in self._tomcat.dials:
+            if (name := dial.knob.name) not in now:
+                gone = f"{dial.location} has gone, as at a redeployment; trimtab leaves {name} alone now"
+                self._down.setdefault(name, gone)
+        return {**self._known, **now}
 
     def _serve_again(self) -> None:
         """Has the connectors serve that a pause was left in.
@@ -293,23 +328,36 @@ class Tomcat(Plant):
             PlantGone: the server has ended, or does not answer.
         """
         for one in self._journal.paused():
+            self._tomcat.revived()
             serve_again(self._tomcat, one)
 
     def _change(self, now: Mapping[str, int], then: Mapping[str, int]) -> tuple[str, ...]:
         """Sets values, and knows them as ours."""
-        tomcat, target = self._tomcat, {**now, **then}
+        tomcat = self._tomcat
+        self._unfinished = self._unfinished or dict(now)
+        self._asked = {**self._asked, **then}
+        target = {**now, **self._unfinished, **then}
         try:
-            notes = Change(tomcat, self._journal, self.clock, tomcat.said(), tomcat.meant(target)).bring()
+            meant = tomcat.meant(target, then)
+            said = {spot: value for spot, value in tomcat.values(list(meant)).items() if value is not None}
+            wanted = {spot: value for spot, value in meant.items() if spot in said}
+            notes = Change(tomcat, self._journal, self.clock, said, wanted).bring()
         except BaseException:
             with contextlib.suppress(PlantGone):
-                self._known |= {name: tomcat.in_force()[name] for name in then}
+                self._know({name: value for name, value in tomcat.in_force().items() if name in then})
             raise
         tomcat.keep(target)
-        self._known |= then
+        self._know(then)
         return notes
+
+    def _know(self, values: Mapping[str, int]) -> None:
+        """Takes values for ours; what was asked for and not seen may be done later, and is ours too."""
+        self._known |= values
+        self._unfinished = {}
+        self._asked = {name: value for name, value in self._asked.items() if name not in values}
 
     def _look_for_edits(self, now: Mapping[str, int], wanted: Mapping[str, int]) -> None:
         """Stands down the knobs that somebody else has set."""
         for name in wanted:
-            if name not in self._down and now[name] != self._known[name]:
+            if name not in self._down and now[name] not in (self._known[name], self._asked.get(name)):
                 self._down[name] = f"{name} was set to {now[name]} by somebody else; trimtab leaves it alone now"
