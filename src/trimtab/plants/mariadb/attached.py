@@ -116,13 +116,22 @@ class Attached:
             try:
                 self.link.ask(f"SET GLOBAL {name} = {int(value)}")
             except (Rejected, UsageError, NotMeasured) as error:
-                raise ApplyFailed(f"{name} {value}: {error}") from None
+                raise ApplyFailed(f"{name} {value}: {error}") from error
         if knobs.BUFFER_POOL in values:
             self._await_resize(values[knobs.BUFFER_POOL])
         now = self.values()
         for name, value in values.items():
             if now[name] != value:
                 raise ApplyFailed(f"{name} is {now[name]} after it was set to {value}: MariaDB takes no such value")
+
+    def tell(self, statement: str) -> None:
+        """Sends a statement of which it is not known whether it is taken.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        with contextlib.suppress(Rejected, UsageError, NotMeasured):
+            self.link.ask(statement)
 
     def word(self, name: str, value: int) -> str:
         """A value as MariaDB writes it.
@@ -259,7 +268,7 @@ class Attached:
         try:
             return ask()
         except (NotMeasured, UsageError) as error:
-            raise PlantError(str(error)) from None
+            raise PlantError(str(error)) from error
 
 
 def _near(pages_bytes: int, wanted_bytes: int) -> bool:

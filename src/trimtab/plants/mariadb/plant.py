@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
 from trimtab.core.memory import Need, overfull
-from trimtab.errors import ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyRefused, NotMeasured, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import make_directory
 from trimtab.plants.mariadb import knobs, response, undo
@@ -28,6 +28,10 @@ from trimtab.plants.mariadb.status import MariadbStatus
 from trimtab.sensors.resources import Resources
 
 _RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
+
+_PERSISTENCE_S = 300.0
+"""How long a MariaDB that does not answer is asked again to take back what was set."""
+_PAUSE_S = 1.0
 
 
 class Mariadb(Plant):
@@ -249,22 +253,61 @@ class Mariadb(Plant):
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`, but for what the operator has set since.
 
+        A MariaDB that does not answer is asked again for minutes: what stalls it may be what is to be put back. One
+        that has ended has forgotten what was set live.
+
         Raises:
             UsageError: our file was edited by somebody else, and is left alone.
             ApplyFailed: something could not be put back.
+            PlantError: it did not answer in all that time.
             PlantGone: it has ended; our file is as it was, for the MariaDB that is started next.
         """
-        if not self._set:
-            return
-        try:
-            now = self._looked_at()
-        except PlantGone:
-            if self._restarts is not None:
-                self._restarts.put_file_back()
-            raise
+        until_s, silent = self.clock.now_s() + _PERSISTENCE_S, False
+        while self._set:
+            try:
+                if silent:
+                    self._put_back_unseen(until_s)
+                self._restored()
+            except PlantGone:
+                if self._restarts is not None and self._restarts.written is not None:
+                    self._restarts.put_file_back()
+                    raise
+                self._set = {}
+            except PlantError as error:
+                silent = silent or isinstance(error.__cause__, NotMeasured)
+                if not silent or self.clock.now_s() > until_s:
+                    raise
+                self.clock.sleep(_PAUSE_S)
+
+    def _restored(self) -> None:
+        """Puts back what was in force before the first `apply`.
+
+        Raises:
+            PlantError: it did not answer, or something could not be put back.
+            PlantGone: it has ended.
+        """
+        now = self._looked_at()
         self._bring({name: self._start[name] for name in self._set if name not in self._down}, now)
         self._set = {}
         self._tidy()
+
+    def _put_back_unseen(self, until_s: float) -> None:
+        """Puts back what was set live, as the journal knows it, without a look at what is in force.
+
+        Args:
+            until_s: when to give up, on the clock.
+
+        Raises:
+            UsageError: the journal cannot be read.
+            PlantGone: it has ended.
+        """
+        entries = self._journal().entries
+        back = {name: self._start[name] for name in self._set if name in entries and name not in self._down}
+        self._unsettled |= back.keys()
+        for name, value in _in_order(back, self._known).items():
+            if self.clock.now_s() <= until_s:
+                ours = replace(entries[name], before=value)
+                self._mariadb.tell(undo.statement(name, ours, self._mariadb.literal))
 
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""

@@ -52,7 +52,7 @@ def script(
         started=server.started,
         command=shlex.join(map(os.fspath, command)),
         after=after,
-        statements="\n".join(_statement(name, entry, literal) for name, entry in sorted(entries.items())),
+        statements="\n".join(statement(name, entry, literal) for name, entry in sorted(entries.items())),
     )
 
 
@@ -60,7 +60,14 @@ def _nothing(server: MariadbServer) -> str:
     return f"#!/bin/sh\n# trimtab has set nothing in MariaDB (pid {server.pid}).\nexit 0\n"
 
 
-def _statement(name: str, entry: Entry, literal: Callable[[str, int], str]) -> str:
+def statement(name: str, entry: Entry, literal: Callable[[str, int], str]) -> str:
+    """The statement that puts a knob back where it still has a value of ours.
+
+    Args:
+        name: the knob.
+        entry: what was set.
+        literal: a knob's value as a statement has it.
+    """
     now = f"@@GLOBAL.{name}"
     ours = ", ".join(literal(name, value) for value in entry.ours)
     return f"SET GLOBAL {name} = IF({now} IN ({ours}), {literal(name, entry.before)}, {now});"
