@@ -37,6 +37,8 @@ _NO_DISK = "Without a cache_dir nothing is known to act on it."
 _RESTART_COST = "a reload, and a new worker: connections that are open are ended, and its memory cache is empty"
 _COST = "a reload: the listening ports are closed and opened again, and every file of the configuration is read"
 _LARGEST_KIB = 1 << 20
+_FULL = ("cache_swap_low", "cache_swap_high")
+"""How full a cache_dir may be."""
 
 
 @dataclass(frozen=True)
@@ -187,20 +189,23 @@ def objection(values: Mapping[str, int]) -> str:
     return ""
 
 
-def knobs(now: Mapping[str, int], rooms: Iterable[Room], restart: bool = False) -> tuple[Knob, ...]:
+def knobs(
+    now: Mapping[str, int], rooms: Iterable[Room], restart: bool = False, disk: bool = False
+) -> tuple[Knob, ...]:
     """The knobs of a Squid.
 
     Args:
         now: their values.
         rooms: the limits of its memory.
         restart: whether those are among them that only a restart brings into force.
+        disk: whether it has a cache_dir.
     """
     room = min(rooms, key=lambda one: one.limit_bytes)
     there = (name for name in NAMES if restart or name not in AT_START)
-    return tuple(_knob(name, _KINDS[name], now[name], room) for name in there)
+    return tuple(_knob(name, _KINDS[name], now[name], room, disk) for name in there)
 
 
-def _knob(name: str, kind: _Kind, now: int, room: Room) -> Knob:
+def _knob(name: str, kind: _Kind, now: int, room: Room, disk: bool) -> Knob:
     cost = _RESTART_COST if kind.how is How.RESTART else _COST
     if kind.choices:
         domain = Domain.choice(*kind.choices)
@@ -210,7 +215,9 @@ def _knob(name: str, kind: _Kind, now: int, room: Room) -> Knob:
         most, why = room.limit_bytes >> 20, f"the {room.limit_bytes >> 20} MiB of {room.where}"
     # Through the value in force, whatever it is, so that nothing has to move to the grid first.
     least = now % kind.step
-    if not least and name not in ("minimum_object_size", "cache_swap_low", "cache_swap_high"):
+    if disk and name in _FULL:
+        least = now  # what a lower one drops from the disk does not come back
+    elif not least and name not in ("minimum_object_size", *_FULL):
         least = kind.step
     domain = Domain(least, max(most, now), kind.step, why, logarithmic=kind.logarithmic)
     return Knob(name, name, kind.unit, domain, kind.default, kind.how, cost, kind.description, kind.role)

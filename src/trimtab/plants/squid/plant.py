@@ -67,11 +67,15 @@ class Squid(IncludedPlant):
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
         self._may_restart = may_restart
-        if may_restart and (disk := attached.loaded.all("cache_dir")):
+        disk = attached.loaded.all("cache_dir")
+        if may_restart and disk:
             raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
         self._chosen = dict(attached.in_force)
         super().__init__(
-            clock, attached, knobs.knobs(attached.in_force, attached.rooms, may_restart), snippet_directory
+            clock,
+            attached,
+            knobs.knobs(attached.in_force, attached.rooms, may_restart, bool(disk)),
+            snippet_directory,
         )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""How much memory Squid is let have: what its process takes, beside all else under the same limit."""
+"""What a Squid is not let have: memory that there is not, and less of its disk than it has."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .test_squid_configuration import DEBIAN
 GROUP = Room("control group /squid", 2048 * MIB)
 
 
-def squid(room: Room = GROUP) -> Squid:
-    """One with Debian's settings under such a limit."""
+def squid(room: Room = GROUP, disk: bool = False) -> Squid:
+    """One with Debian's settings under such a limit, with a cache_dir or none."""
     attached: Any = SimpleNamespace(
         listeners=(),
         manager_url="",
-        loaded=SimpleNamespace(all=lambda name: []),
+        loaded=SimpleNamespace(all=lambda name: [name] if disk else []),
         in_force=dict(DEBIAN),
         rooms=(room,),
         master=SimpleNamespace(pid=1),
@@ -52,3 +52,11 @@ def test_a_cache_that_was_too_large_at_the_start_is_the_operators_choice() -> No
     assert plant.objection({**DEBIAN, "cache_mem": 257}) != ""
     plant.began_with({"cache_mem": 300})
     assert plant.objection({**DEBIAN, "cache_mem": 257}) == ""
+
+
+def test_a_cache_on_disk_is_never_let_have_less_than_it_has() -> None:
+    least = {knob.name: knob.domain.minimum for knob in squid(disk=True).knobs()}
+    assert (least["cache_swap_low"], least["cache_swap_high"]) == (90, 95)
+    assert {knob.name: knob.domain.minimum for knob in squid().knobs()}["cache_swap_low"] == 0, (
+        "where it does nothing"
+    )
