@@ -68,6 +68,13 @@ def test_temporary_tables_of_connections_are_counted(
     assert "buffers of 128 connections" in attach(fresh()).objection(both)
 
 
+def test_no_memory_table_is_made_that_is_full_sooner_than_before(fresh: Callable[[], World]) -> None:
+    world = fresh()
+    with pytest.raises(ApplyRefused, match=r"max_heap_table_size .* is outside 16777216\.\."):
+        attach(world).apply({"max_heap_table_size": 8 * MIB})
+    assert attach(world).apply({"max_heap_table_size": 32 * MIB, "tmp_table_size": 8 * MIB}).notes
+
+
 def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Lets a server have had so many connections at once."""
     usual = Link.ask

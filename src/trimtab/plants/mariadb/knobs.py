@@ -359,6 +359,8 @@ def _least(there: Mapping[str, Variable], name: str, row: Row) -> int:
     """The smallest value of a knob here."""
     if name == "innodb_log_file_size":
         return there["innodb_log_buffer_size"].value
+    if name == "max_heap_table_size":  # a table that is made or emptied meanwhile keeps its limit for good
+        return there[name].value
     return max(there[name].least, row.least, 1 if row.step > 1 else 0)
 
 
