@@ -90,6 +90,14 @@ def test_what_does_nothing_as_it_was_started_is_no_knob() -> None:
     assert "thread_pool_size" in domains(thread_handling=2)
 
 
+def test_what_this_mariadb_takes_at_its_start_alone_is_no_knob_that_is_set_live() -> None:
+    there = variables()
+    log = there["innodb_log_file_size"]
+    there |= {log.name: replace(log, fixed=True)}
+    assert log.name not in {one.name for one in knobs.knobs(there, knobs.ALL, 1024 * MIB)}
+    assert "thread_stack" in {one.name for one in knobs.knobs(there, knobs.ALL, 1024 * MIB)}, "by a restart it is"
+
+
 def test_answers_are_kept_or_not_unless_statements_are_to_ask_for_it() -> None:
     assert domains()["query_cache_type"] == (0, 1, 1)
     assert domains(query_cache_type=2)["query_cache_type"] == (0, 2, 1), "what is in force is in its domain"

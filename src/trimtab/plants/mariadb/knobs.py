@@ -304,7 +304,7 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
     """
     found = []
     for name, row in rows.items():
-        if name in there and _acts(there, row):
+        if name in there and _acts(there[name], there, row):
             limits = _most(there, name, row, memory_bytes)
             domain = _domain(there[name], _least(there, name, row), _step(there, name, row), *limits, row.logarithmic)
             cost = _LIVE if row.how is How.LIVE else _NEW if row.how is How.CONNECTIONS else _RESTART
@@ -323,8 +323,10 @@ def unprivileged(names: Iterable[str], held: frozenset[str]) -> dict[str, tuple[
     return {name: ALL[name].privileges for name in names if not every and not held & set(ALL[name].privileges)}
 
 
-def _acts(there: Mapping[str, Variable], row: Row) -> bool:
-    """Whether a variable does anything as this MariaDB was started."""
+def _acts(one: Variable, there: Mapping[str, Variable], row: Row) -> bool:
+    """Whether a variable can be set so, and does anything as this MariaDB was started."""
+    if one.fixed and row.how is not How.RESTART:
+        return False
     if row.where is None:
         return True
     name, needed = row.where
