@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
+from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.processes import children, start_of
 
@@ -219,6 +221,34 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_w
         fpm.apply({"max_children": 9})
     fpm.restore()
     assert (fpm.configuration(), bed.snippet.exists()) == (DEBIAN, False), "a way back waits for nobody"
+
+
+class Cached(FpmTestbed):
+    """One with an opcode cache, and with a module that has APCu's file name."""
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        words = super().configured(ports)
+        (module,) = Path("/usr/lib/php").glob("*/calendar.so")
+        apcu = self.directory / "apcu.so"
+        shutil.copy(module, apcu)
+        cache = ("zend_extension=opcache.so", "opcache.validate_timestamps=0", "opcache.file_update_protection=0")
+        return [*words, *(word for one in (*cache, f"extension={apcu}") for word in ("-d", one))]
+
+
+def test_a_change_empties_what_php_keeps_in_shared_memory_and_that_is_said_before_the_first(bed: Bed) -> None:
+    assert not any("APCu" in note for note in bed.attach().notes)
+    with Cached(FpmSpec()) as testbed:
+        cached = Bed(testbed)
+        cached.page.write_text("<?php echo 'old';")
+        assert [cached.ask(1) for _ in range(3)] == ["old"] * 3
+        cached.page.write_text("<?php echo 'new';")
+        assert cached.ask(1) == "old", "it is kept"
+        fpm = cached.attach()
+        assert any("APCu is loaded: every change, trials and an undo too, loses what" in note for note in fpm.notes)
+        assert {"opcache and APCu empty" in knob.cost for knob in fpm.knobs()} == {True}
+        fpm.apply({"max_children": 6})
+        assert cached.ask(1) == "new"
+        fpm.restore()
 
 
 def test_a_reload_by_the_operator_is_noticed(bed: Bed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from trimtab.plants.php_fpm import knobs
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.plant import PhpFpm
+from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.status import StatusPage
 
 POOL = "[{name}]\nlisten = /run/{name}.sock\npm = static\npm.max_children = 8\npm.status_path = /status\n"
@@ -35,7 +36,7 @@ class Server:
     listen: str = "/run/www.sock"
     drainable: bool = False
     pending: Path | None = None
-    master: Any = MASTER
+    master: FpmMaster = field(default_factory=lambda: FpmMaster(**vars(MASTER)))
     standstill: Standstill | None = None
     status_page: StatusPage = field(default_factory=lambda: StatusPage("/run/www.sock", "/status", False))
 

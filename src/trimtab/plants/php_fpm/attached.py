@@ -175,6 +175,11 @@ class Attached(IncludedServer[Configuration]):
             )
         else:
             found.append(f"{CLEAN} is 0: a reload ends requests in progress; {self._how_to_reload()}")
+        if self.master.loads("apcu"):
+            found.append(
+                "APCu is loaded: every change, trials and an undo too, loses what is kept in it, such as counters, "
+                "locks and sessions"
+            )
         if others:
             found.append(
                 f"a reload is one of all pools: {', '.join(others)} too; how long their requests hold it up is not "

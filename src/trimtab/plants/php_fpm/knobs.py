@@ -85,7 +85,8 @@ KEYS = {name: row.key for name, row in TABLE.items()}
 """Knob to the key that sets it."""
 _DYNAMIC = PM.index("dynamic")
 _COST = (
-    "a reload of all pools: every worker starts anew, and until those in the middle of a request are done none serves"
+    "a reload of all pools: the master and every worker start anew, opcache and APCu empty, and until those in the "
+    "middle of a request are done none serves"
 )
 
 
