@@ -24,9 +24,11 @@ from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.findings import findings
+from trimtab.plants.nginx.knobs import CONNECTION_BYTES
 from trimtab.plants.nginx.plant import Nginx
-from trimtab.plants.nginx.process import workers
+from trimtab.plants.nginx.process import serving, workers
 from trimtab.plants.nginx.reload import Patience
+from trimtab.sensors._worker_memory import private_bytes
 
 pytestmark = [pytest.mark.server]
 
@@ -311,6 +313,30 @@ def test_fewer_processes_are_not_offered_where_they_would_drop_waiting_connectio
     assert "worker_processes" not in [knob.name for knob in bed.attach().knobs()]
     said = [f for f in findings(bed.master) if f.subject == f"nginx pid {bed.pid} worker_processes"]
     assert "reuseport" in said[0].detail and "tcp_migrate_req" in said[0].enable
+
+
+def test_what_processes_keep_for_connections_has_to_fit_into_memory_unless_the_operator_chose_it(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx._server.memory = ("the machine", 2 << 20)
+    said = (
+        f"what {4 * CPUS} old and as many new processes keep for 768 connections each .* of the 2 MiB of the machine"
+    )
+    with pytest.raises(ApplyRefused, match=said):
+        nginx.apply({"worker_processes": 4 * CPUS})
+    nginx._server.memory = ("the machine", 1 << 20)
+    assert nginx.apply({"keepalive_timeout_ms": 2000}).configuration["keepalive_timeout_ms"] == 2000
+    nginx.restore()
+
+
+def test_a_process_keeps_as_much_for_each_connection_as_is_said(bed: Bed) -> None:
+    def held_bytes() -> int:
+        return min(private_bytes(pid) for pid, _ in serving(bed.master))
+
+    before = held_bytes()
+    bed.replace("worker_connections 768", "worker_connections 100768")
+    with renewed(bed):
+        os.kill(bed.pid, signal.SIGHUP)
+    assert (held_bytes() - before) / 100_000 == pytest.approx(CONNECTION_BYTES, rel=0.05)
 
 
 def test_a_status_page_that_is_off_is_said_with_what_turns_it_on(bed: Bed) -> None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from trimtab.core import Clock, Configuration, Prepared, Sensor
+from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
+from trimtab.plants.nginx.knobs import CONNECTION_BYTES
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.locations import Nowhere, chosen
 from trimtab.plants.nginx.process import Master
@@ -114,15 +116,25 @@ class Nginx(ReloadedPlant):
         return self._ledger.edited(self._server.config, knobs)
 
     def objection(self, configuration: Configuration) -> str:
-        """Why this leaves no room for the connections there are; empty when it does.
+        """Why this leaves no room for the connections there are, or does not fit into memory; empty when it does.
 
         Any process may have to hold them all, since nginx does not spread them, and each may need one to an upstream.
         """
         most = max((one.most_open for one in self.sensors() if isinstance(one, StubStatus)), default=0)
         room = configuration.get("worker_connections", 2 * most)
-        if room >= 2 * most:
-            return ""
-        return f"worker_connections {room} is less than twice the {most} connections that were open at a time"
+        if room < 2 * most:
+            return f"worker_connections {room} is less than twice the {most} connections that were open at a time"
+        return overfull(self.needs(configuration), self.needs(self._server.finishing.start))
+
+    def needs(self, configuration: Configuration) -> tuple[Need, ...]:
+        """What processes keep for connections, twice: a reload has old ones and new ones at a time."""
+        nginx = self._server
+        if nginx.memory is None:
+            return ()
+        values = {**nginx.in_force, **configuration}
+        processes, connections = values["worker_processes"], values["worker_connections"]
+        what = f"what {processes} old and as many new processes keep for {connections} connections each"
+        return (Need(what, 2 * processes * connections * CONNECTION_BYTES, *nginx.memory),)
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for what the operator has chosen."""
