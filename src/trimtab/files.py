@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.trust import printable
+from trimtab.trust import printable, untrusted
 
 MOST_BYTES = 16 << 20
 """More than any text that trimtab reads; longer files are refused."""
@@ -59,10 +59,15 @@ def read_named(path: Path, name: str) -> str:
         name: its name in messages.
 
     Raises:
-        UsageError: it is not a regular file, or too long.
+        UsageError: it is not a regular file, or too long; or root is to read what others could change.
         OSError: it cannot be read.
     """
-    return read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), name)
+    reason = untrusted(path) if os.geteuid() == 0 else None
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if reason and stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise UsageError(f"{name} is not read: {reason}")
+    return read_text(fd, name)
 
 
 def read_regular(path: Path) -> str | None:
@@ -85,7 +90,7 @@ def read_regular(path: Path) -> str | None:
 def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     """Puts a text in a file's place in one step, and on disk before it returns.
 
-    A file that is there keeps its owner, as far as we may give it away, and its mode.
+    A file that is there keeps its owner, as far as we may give it away, its group and its mode.
 
     Args:
         path: the file.
@@ -93,12 +98,12 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
         mode: mode of a new file, less the umask.
 
     Raises:
-        UsageError: what is there is not a regular file; it is left alone.
+        UsageError: what is there is not a regular file, or somebody else's, who would get the text; it is left alone.
         OSError: it could not be done; what was there before still is.
     """
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        before = _present(path, directory)
+        before = present(path, directory)
         fresh = f".{path.name}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(fresh, flags, mode if before is None else 0o600, dir_fd=directory)
@@ -134,14 +139,25 @@ def remove(path: Path) -> None:
         os.close(directory)
 
 
-def _present(path: Path, directory: int) -> os.stat_result | None:
-    """Status of the regular file at this path; None where there is none."""
+def present(path: Path, directory: int | None = None) -> os.stat_result | None:
+    """Status of the regular file whose place a new one may take; None where there is none.
+
+    Args:
+        path: the file.
+        directory: a descriptor of its directory; None to find that by its name.
+
+    Raises:
+        UsageError: there is something else, or the file of somebody who is neither root nor this user.
+    """
+    name = printable(os.fspath(path))
     try:
-        found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+        found = os.stat(path if directory is None else path.name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise UsageError(f"{printable(os.fspath(path))} is not a regular file: choose another name")
+        raise UsageError(f"{name} is not a regular file: choose another name")
+    if found.st_uid not in (0, os.geteuid()):
+        raise UsageError(f"{name} belongs to uid {found.st_uid}: remove it, or choose another name")
     return found
 
 

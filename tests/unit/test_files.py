@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests._stranger import STRANGER, needs_root
 from trimtab import files
 from trimtab.errors import UsageError
-from trimtab.files import read_regular, remove, write_whole
-
-STRANGER = 65534
+from trimtab.files import read_named, read_regular, remove, write_whole
 
 
 def test_a_new_file_gets_its_mode_less_the_umask(tmp_path: Path) -> None:
@@ -26,16 +25,37 @@ def test_a_new_file_gets_its_mode_less_the_umask(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "new"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_a_file_that_is_replaced_keeps_its_owner_and_its_mode(tmp_path: Path) -> None:
+@needs_root
+def test_a_file_that_is_replaced_keeps_its_group_and_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
     path.chmod(0o4604)
-    os.chown(path, STRANGER, STRANGER)
+    os.chown(path, 0, STRANGER)
     write_whole(path, "new")
     status = path.stat()
-    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (STRANGER, STRANGER, 0o604)
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (0, STRANGER, 0o604)
     assert path.read_text() == "new"
+
+
+@needs_root
+def test_a_stranger_gets_nothing_by_a_file_that_he_made_first(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("his")
+    path.chmod(0o666)
+    os.chown(path, STRANGER, STRANGER)
+    with pytest.raises(UsageError, match=f"{path} belongs to uid {STRANGER}: remove it, or choose another name"):
+        write_whole(path, "ours")
+    assert (path.read_text(), [one.name for one in tmp_path.iterdir()]) == ("his", ["file"])
+
+
+@needs_root
+def test_root_reads_nothing_that_others_could_change(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("text")
+    assert read_named(path, "the file") == "text"
+    os.chown(path, STRANGER, STRANGER)
+    with pytest.raises(UsageError, match=f"the file is not read: {path} belongs to uid {STRANGER}"):
+        read_named(path, "the file")
 
 
 def test_what_a_link_in_its_place_points_to_is_neither_written_nor_read(tmp_path: Path) -> None:

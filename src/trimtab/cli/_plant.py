@@ -15,6 +15,7 @@ from trimtab import codec, discovery
 from trimtab.clock import SystemClock
 from trimtab.core import Controller, Knob, Limit, Objective, Plant, PlantDefaults, Role, of_role
 from trimtab.errors import UsageError
+from trimtab.files import present
 from trimtab.metrics import metric
 from trimtab.options import options_of, values
 from trimtab.records import Plan
@@ -300,4 +301,5 @@ def writable(path: Path | None, what: str) -> Path | None:
             raise UsageError(f"{what} {path} is a link or a device: name a file")
         if not os.access(path.absolute().parent, os.W_OK):
             raise UsageError(f"{what} {path} cannot be written: no such directory, or no permission")
+        present(path)
     return path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import STRANGER, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab.identification.model import Model
 from trimtab.identification.model_file import ModelFile
@@ -117,3 +119,15 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(trimtab: Trimtab, arguments: 
     assert why in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+@needs_root
+def test_root_takes_no_model_that_somebody_else_could_change(trimtab: Trimtab, tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    pair = Pair(Kind.RELATIVE, "gold", "silver")
+    ModelFile(Model((0.74, -0.37), (0.95, -0.12)), pair, 30.0, {}).write(model)
+    assert trimtab("design", "--model-file", model).code == 0
+    os.chown(model, STRANGER, STRANGER)
+    said = trimtab("design", "--model-file", model)
+    why = f"--model-file {model} is not read: {model} belongs to uid {STRANGER}: chown -h root {model}"
+    assert (said.code, said.out, said.err) == (2, "", f"trimtab: {why}\n")

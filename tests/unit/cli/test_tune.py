@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -107,6 +108,18 @@ def test_the_report_is_named_and_is_one_file(trimtab: Trimtab, tmp_path: Path) -
     said = trimtab(*TUNE, "--report", tmp_path / "page.html")
     assert said.out.splitlines()[-1] == f"report: {tmp_path / 'page.html'}"
     assert (tmp_path / "page.html").read_text().lstrip().lower().startswith("<!doctype html>")
+
+
+@needs_root
+def test_a_report_in_the_place_of_a_stranger_s_file_is_refused_before_the_run(
+    trimtab: Trimtab, store: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.touch(0o666)
+    os.chown(page, STRANGER, STRANGER)
+    said = trimtab(*TUNE, "--report", page)
+    why = f"{page} belongs to uid {STRANGER}: remove it, or choose another name"
+    assert (said.code, said.err, store.exists()) == (2, f"trimtab: {why}\n", False)
 
 
 def test_a_killed_run_before_is_said(trimtab: Trimtab, store: Path) -> None:
