@@ -231,7 +231,7 @@ class TrustRegion:
         """The next configuration to be measured after this window, and why."""
         incumbent, era, aim = state.incumbent, state.believed, state.pursued
         assert incumbent is not None
-        state = replace(state, pursued=None)
+        state = self._caused(replace(state, pursued=None), window)
         if (
             era.counts.get(incumbent, 0) < (self.repeats if len(era.trials) == len(state.told) else 2)
             or not era.costs
@@ -259,13 +259,22 @@ class TrustRegion:
         if challenger is not None:
             wanted = incumbent if since > 2 else challenger
             return state, wanted, "what looks better is measured again, in turn with the incumbent"
-        if not state.likely and state.told[-1].values == incumbent:
-            state = replace(state, likely=likely(state.knobs, incumbent, window))
+        state = self._caused(state, window)
         tried = {*era.counts, *state.rejected}
         if fresh := [one for one in state.likely if one.values not in tried]:
             state = replace(state, likely=tuple(fresh[1:]), pursued=fresh[0])
             return state, fresh[0].values, f"worth a trial, as {fresh[0].why}"
         return self._explored(state, model)
+
+    def _caused(self, state: TrustRegionState, window: Window) -> TrustRegionState:
+        """The state with what a window of its incumbent speaks for, where nothing is left of what others spoke for.
+
+        One near a bound, as of a CPU that is full, is seen in some windows and not in others.
+        """
+        incumbent = state.incumbent
+        if incumbent is None or state.likely or state.told[-1].values != incumbent:
+            return state
+        return replace(state, likely=likely(state.knobs, incumbent, window))
 
     def _challenged(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values | None]:
         """The state after a promotion, and a configuration worth another trial; None for none."""
