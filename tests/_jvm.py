@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -153,6 +154,9 @@ class Program:
         ends = ("maxConnections", -1), ("maxConnections", limit), ("maxKeepAliveRequests", requests)
         for attribute, value in ends:
             self.jvm.set(endpoint, attribute, value)
+
+    def within(self, duration_s: float) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def empty(self, pool: str) -> None:
         self._ask("empty", pool)

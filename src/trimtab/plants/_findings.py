@@ -7,15 +7,23 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
-from trimtab.core import Finding, Knob, Plant
+from trimtab.clock import SystemClock
+from trimtab.core import Clock, Finding, Knob, Plant
 from trimtab.errors import PlantGone, UsageError
 
+DEADLINE_S = 120.0
+"""The doctor begins to look at a server of a kind until so long after the first."""
 M = TypeVar("M")
 P = TypeVar("P", bound=Plant)
 
 
 def each(
-    name: str, running: Sequence[M], findings: Callable[[M], tuple[Finding, ...]], enable: str, whose: str = ""
+    name: str,
+    running: Sequence[M],
+    findings: Callable[[M], tuple[Finding, ...]],
+    enable: str,
+    whose: str = "",
+    clock: Clock | None = None,
 ) -> tuple[Finding, ...]:
     """Findings on each server of a kind that runs here; a single one where none does.
 
@@ -25,10 +33,18 @@ def each(
         findings: the findings on one of them.
         enable: advice where none runs.
         whose: which of them count; empty for all.
+        clock: by which those that answer slowly keep nobody waiting without end; None for the machine's.
     """
     if not running:
         return (Finding(name, False, f"none runs here {whose}".strip(), enable),)
-    return tuple(finding for one in running for finding in findings(one))
+    clock = clock or SystemClock()
+    found, deadline_s = list[Finding](), clock.now_s() + DEADLINE_S
+    for index, one in enumerate(running):
+        if clock.now_s() > deadline_s:
+            left = f"{len(running) - index} more were not looked at: the others took more than {DEADLINE_S:g} s"
+            return (*found, Finding(name, False, left, f"name one: trimtab observe {name} --pid PID"))
+        found += findings(one)
+    return tuple(found)
 
 
 def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding]]) -> tuple[Finding, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests._memory_plant import FakeClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants import _findings
@@ -33,3 +34,15 @@ def test_a_server_that_ends_between_two_looks_is_one_finding_and_is_let_go(error
     (found,) = _findings.of("a server", lambda: server, said)  # type: ignore[type-var]
     assert (found.subject, found.usable, server.closed) == ("a server", False, True)
     assert str(error) in found.detail
+
+
+def test_servers_that_answer_slowly_keep_nobody_waiting_for_more_than_one_deadline_and_a_line_says_so() -> None:
+    clock = FakeClock()
+
+    def slow(number: int) -> tuple[Finding, ...]:
+        clock.sleep(50.0)
+        return (Finding(f"server {number}", False, "it does not answer", ""),)
+
+    found = _findings.each("kind", range(100), slow, "start one", clock=clock)
+    assert [one.subject for one in found] == ["server 0", "server 1", "server 2", "kind"]
+    assert "97 more were not looked at" in found[-1].detail

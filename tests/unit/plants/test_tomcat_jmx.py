@@ -121,6 +121,18 @@ def test_a_program_that_never_reads_is_no_answer_and_what_is_kept_for_it_has_an_
     assert len(jmx._unsent) < 2 << 20
 
 
+def test_all_questions_of_a_first_look_have_one_deadline(talk: Talk) -> None:
+    jmx = talk(READY + FLOOD)
+    began_s = jmx._clock.now_s()
+    with jmx.within(20.0):
+        for _ in range(8):
+            with pytest.raises(NotMeasured, match="did not answer"):
+                jmx.read(BEAN)
+    assert jmx._clock.now_s() - began_s < 60
+    with pytest.raises(NotMeasured, match="within 10 s"):
+        jmx.read(BEAN)
+
+
 @pytest.mark.parametrize("resumed", [True, False])
 def test_a_program_that_has_paused_a_connector_is_left_to_resume_it(
     talk: Talk, monkeypatch: pytest.MonkeyPatch, resumed: bool

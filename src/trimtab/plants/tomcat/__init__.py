@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
-from trimtab.plants.tomcat.findings import findings
+from trimtab.plants.tomcat.findings import chosen, findings
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.private import TomcatSpec, TomcatTestbed
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -39,7 +39,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
 def probe() -> tuple[Finding, ...]:
     """Findings on each Tomcat that runs here."""
     whose = "that this user may look into"
-    return _findings.each("tomcat", TomcatProcess.running(), findings, "start Tomcat, or be its user", whose)
+    looked_at, left = chosen(TomcatProcess.running())
+    return (*_findings.each("tomcat", looked_at, findings, "start Tomcat, or be its user", whose), *left)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import Listener, listeners
 from trimtab.sensors._memory import rooms
 
+LOOK_S = 30.0
+"""The most that a first look at all of its parts may take."""
 Spot = tuple[str, str]
 """An MBean and one of its attributes."""
 _MOST_HEAP = "HeapMemoryUsage.max"
@@ -57,12 +59,13 @@ class Attached:
         self._meant: dict[str, int] = {}
         self.jmx = Jmx(process, clock)
         try:
-            self.layout: Layout = look(self.jmx)
+            with self.jmx.within(LOOK_S):
+                self.layout: Layout = look(self.jmx)
+                self.heap_bytes = self._heap_bytes()
+                spots = [(bean, kind.attribute) for kind, _, _, bean, _, _ in knobs.wanted(self.layout)]
+                values = {spot: value for spot, value in self.values(spots).items() if value is not None}
             self.peaks = {one.endpoint: 0 for one in self.layout.connectors}
-            self.heap_bytes = self._heap_bytes()
             self._rooms = rooms(process.pid)
-            spots = [(bean, kind.attribute) for kind, _, _, bean, _, _ in knobs.wanted(self.layout)]
-            values = {spot: value for spot, value in self.values(spots).items() if value is not None}
             self.dials, self.missing = knobs.dials(self.layout, values, _descriptors(process), restart)
             self.listeners = self._listeners()
         except (NotMeasured, Refused) as error:

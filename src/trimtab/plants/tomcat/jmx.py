@@ -9,10 +9,11 @@ answers is believed to be numbers and names, within bounds, and no more.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -134,6 +135,7 @@ class Jmx:
         self._clock = clock
         self._last = _CONNECT
         self._paused = set[str]()
+        self._until_s = math.inf
         self._begin()
 
     def _begin(self) -> None:
@@ -174,6 +176,15 @@ class Jmx:
         self.close()
         self._begin()
         return True
+
+    @contextlib.contextmanager
+    def within(self, duration_s: float) -> Iterator[None]:
+        """While it lasts, all answers together may take so long, and each no longer than ever."""
+        self._until_s = self._clock.now_s() + duration_s
+        try:
+            yield
+        finally:
+            self._until_s = math.inf
 
     def read(self, beans: Mapping[str, Iterable[str]], patience_s: float = PATIENCE_S) -> Values:
         """Attributes of MBeans, None for an MBean that is not there.
@@ -288,11 +299,12 @@ class Jmx:
             NotMeasured: no answer came.
             PlantGone: the server has ended.
         """
+        patience_s = min(patience_s, max(0.0, self._until_s - self._clock.now_s()))
         reply = self._awaited(number, self._clock.now_s() + patience_s)
         if reply is None:
             self._replies.pop(number, None)
             self.process.check()
-            raise NotMeasured(f"{self.process} did not answer within {patience_s:g} s")
+            raise NotMeasured(f"{self.process} did not answer within {patience_s:.3g} s")
         return self._answer(reply)
 
     @staticmethod

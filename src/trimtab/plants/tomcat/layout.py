@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.errors import NotMeasured
@@ -20,6 +21,8 @@ _NAME = re.compile(r'[,:]name=("(?:[^"\\]|\\.)*"|[^,]*)')
 _OWN_THREADS = "Internal"
 _NOT_SAID = -2
 _LARGE_HEAP_BYTES = 2**31 - 1
+_MOST_CONNECTORS, _MOST_POOLS = 64, 256
+"""What a server says that it has more of is no Tomcat to be steered."""
 HEAP = "java.lang:type=Memory"
 
 
@@ -118,7 +121,8 @@ def look(jmx: Jmx) -> Layout:
     """
     connectors = tuple(sorted(_connectors(jmx), key=lambda one: (one.ajp, one.port)))
     used = {one.executor for one in connectors}
-    executors = (Executor(bean, name_of(bean)) for bean in jmx.names("*:type=Executor,name=*"))
+    shared = _few(jmx.names("*:type=Executor,name=*"), _MOST_CONNECTORS, "executors")
+    executors = (Executor(bean, name_of(bean)) for bean in shared)
     servlets = [bean for bean in jmx.names("*:j2eeType=Servlet,*") if name_of(bean) != "default"]
     return Layout(
         connectors,
@@ -131,22 +135,23 @@ def look(jmx: Jmx) -> Layout:
 
 def _connectors(jmx: Jmx) -> list[Connector]:
     """Its connectors."""
-    beans = jmx.names("*:type=Connector,*")
+    beans = _few(jmx.names("*:type=Connector,*"), _MOST_CONNECTORS, "connectors")
     fields = ("localPort", "protocol", "executorName")
     ports = {}
     for bean, found in zip(beans, jmx.read(dict.fromkeys(beans, fields)), strict=True):
         if found is not None and isinstance(found["localPort"], int):
             ports[found["localPort"]] = bean, str(found["protocol"]), str(found["executorName"])
     connectors = []
-    endpoints = jmx.names("*:type=ThreadPool,*")
+    endpoints = _few(jmx.names("*:type=ThreadPool,*"), _MOST_CONNECTORS, "connectors")
     asked = jmx.read(dict.fromkeys(endpoints, ("localPort", "useVirtualThreads")))
+    reusing = _reusing(jmx, [_beside(one, "SocketProperties") for one in endpoints])
     for endpoint, found in zip(endpoints, asked, strict=True):
         port = None if found is None else found["localPort"]
         if found is None or not isinstance(port, int) or port not in ports:
             continue
         bean, protocol, executor = ports[port]
         shared = "" if executor == _OWN_THREADS else executor
-        reuses = _reuses(jmx, _beside(endpoint, "SocketProperties"))
+        reuses = _beside(endpoint, "SocketProperties") in reusing
         ajp, virtual = "AJP" in protocol.upper(), bool(found["useVirtualThreads"])
         connectors.append(Connector(bean, endpoint, port, ajp, shared, virtual, reuses))
     if not connectors:
@@ -159,18 +164,33 @@ def _beside(endpoint: str, kind: str) -> str:
     return endpoint.replace("type=ThreadPool", f"type={kind}")
 
 
-def _reuses(jmx: Jmx, sockets: str) -> bool:
-    """Whether buffers of connections are kept for others (`SocketProperties.getActualBufferPool`).
+def _few(names: list[str], most: int, what: str) -> list[str]:
+    """Names of MBeans.
+
+    Raises:
+        NotMeasured: there are too many.
+    """
+    if len(names) > most:
+        raise NotMeasured(f"it says that it has {len(names)} {what}, and trimtab looks at {most} at most")
+    return names
+
+
+def _reusing(jmx: Jmx, sockets: Sequence[str]) -> set[str]:
+    """Those whose buffers of connections are kept for others (`SocketProperties.getActualBufferPool`).
 
     Where nothing is said of it (-2), they are with a heap that may be larger than 2 GiB.
     """
-    found, memory = jmx.read({sockets: ("bufferPool", "bufferPoolSize"), HEAP: ("HeapMemoryUsage.max",)})
-    kept = [None if found is None else found[name] for name in ("bufferPool", "bufferPoolSize")]
+    names = "bufferPool", "bufferPoolSize"
+    *rows, memory = jmx.read({**dict.fromkeys(sockets, names), HEAP: ("HeapMemoryUsage.max",)})
     most = None if memory is None else memory["HeapMemoryUsage.max"]
-    said = next((value for value in kept if value != _NOT_SAID), None)
-    if said is not None:
-        return said != 0
-    return not isinstance(most, int) or not 0 < most <= _LARGE_HEAP_BYTES
+    large = not isinstance(most, int) or not 0 < most <= _LARGE_HEAP_BYTES
+    reusing = set()
+    for one, found in zip(dict.fromkeys(sockets), rows, strict=True):
+        kept = [None if found is None else found[name] for name in names]
+        said = next((value for value in kept if value != _NOT_SAID), None)
+        if large if said is None else said != 0:
+            reusing.add(one)
+    return reusing
 
 
 def _pools(jmx: Jmx) -> list[Pool]:
@@ -184,4 +204,5 @@ def _pools(jmx: Jmx) -> list[Pool]:
     for bean, said in zip(sources, jmx.read(dict.fromkeys(sources, ("maxTotal",))), strict=True):
         if said is not None and said["maxTotal"] is not None:
             found.append(Pool(bean, name_of(bean), True))
+    _few([pool.bean for pool in found], _MOST_POOLS, "JDBC pools")
     return found
