@@ -75,6 +75,28 @@ def test_no_memory_table_is_made_that_is_full_sooner_than_before(fresh: Callable
     assert attach(world).apply({"max_heap_table_size": 32 * MIB, "tmp_table_size": 8 * MIB}).notes
 
 
+def test_no_connections_are_refused_that_there_have_been(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded(monkeypatch, 140)
+    world = fresh()
+    plant = attach(world)
+    with pytest.raises(ApplyRefused, match="max_connections 51 is less than the 151 to plan for: 140 were open"):
+        plant.apply({"max_connections": 51})
+    assert plant.objection({**plant.configuration(), "max_connections": 101}), "known before the first change"
+    crowded(monkeypatch, 60)
+    assert plant.objection({**plant.configuration(), "max_connections": 101}), "also after FLUSH STATUS"
+    assert attach(fresh()).objection({**plant.configuration(), "max_connections": 101}) == ""
+
+
+def test_as_many_connections_as_the_operator_has_chosen_are_enough(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded(monkeypatch, 151)
+    now = attach(fresh()).configuration()
+    assert attach(fresh()).objection(now) == ""
+
+
 def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Lets a server have had so many connections at once."""
     usual = Link.ask

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
-from trimtab.core.memory import Need, overfull
+from trimtab.core.memory import Need, foreseen, overfull
 from trimtab.errors import ApplyRefused, NotMeasured, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import make_directory
@@ -144,7 +144,9 @@ class Mariadb(Plant):
         return {name: now[name] for name in self._knobs}
 
     def objection(self, configuration: Configuration) -> str:
-        """Why this configuration cannot work: descriptors or memory that there are not.
+        """Why this configuration cannot work: descriptors or memory that there are not, or too few connections.
+
+        Connections that are refused send no statements, so that the mean time of a statement looks the better for it.
 
         What is so already in the configuration at the start is no reason: the operator has chosen it.
         """
@@ -156,6 +158,9 @@ class Mariadb(Plant):
                 f"max_connections {configuration['max_connections']} and table_open_cache "
                 f"{configuration['table_open_cache']} need {needed} descriptors, more than open_files_limit {files}"
             )
+        most, room = self._mariadb.peak, configuration["max_connections"]
+        if room < (least := min(foreseen(most), self._chosen["max_connections"])):
+            return f"max_connections {room} is less than the {least} to plan for: {most} were open at a time"
         return overfull(self.needs(configuration), self.needs(self._chosen))
 
     def began_with(self, configuration: Configuration) -> None:
