@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -139,7 +140,7 @@ class Link:
 class Service:
     """The unit that runs it."""
 
-    unit, systemctl, options = "mariadb.service", "/bin/systemctl", ()
+    unit, systemctl, options = r"mariadb@a\x2db.service", "/bin/systemctl", ()
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -440,6 +441,13 @@ class Front(MemoryPlant):
         yield
         self.seen.append(self.world.restarts)
         notes.append("held back")
+
+
+def test_the_script_restarts_the_unit_whatever_its_name_is(fresh: Callable[[], World]) -> None:
+    world, plant = begun(fresh, [])
+    plant.apply(CHANGE)
+    assert plant._restarts is not None
+    assert shlex.split(plant._restarts.script()[-1]) == ["systemctl", "restart", Service(world).unit]
 
 
 def test_a_restart_happens_while_the_server_in_front_holds_requests_back(fresh: Callable[[], World]) -> None:

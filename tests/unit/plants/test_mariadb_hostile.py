@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import shlex
 import socket
+import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from trimtab.plants.mariadb.journal import Entry
 from trimtab.plants.mariadb.link import Link
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.status import MariadbStatus
+from trimtab.processes import start_of
 from trimtab.sensors._unix_diag import UnixSocket
 
 __all__ = ["fresh"]
@@ -399,3 +402,19 @@ def test_the_undo_script_sends_no_file_to_a_server_that_asks_for_one(monkeypatch
     (line,) = [line for line in script.splitlines() if line.lstrip().startswith("mariadb ")]
     options = ["--no-defaults", "--local-infile=0", "--socket=/tmp/a'b`id`$(id);c", "--user=root"]
     assert shlex.split(line) == ["mariadb", *options, "<<END"]
+
+
+def test_what_a_server_says_to_the_undo_script_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    client = tmp_path / "mariadb"
+    client.write_text("#!/bin/sh\ncat > \"$0.told\"\nprintf 'ERROR 1045: \\033]0;mine\\007 \\233no\\n' >&2\nexit 3\n")
+    client.chmod(0o755)
+    server = listening(monkeypatch, "/run/mysqld/mysqld.sock")
+    server = dataclasses.replace(server, pid=os.getpid(), started=start_of(os.getpid()) or 0)
+    script = undo.script(server, Credentials("root"), {"max_connections": Entry(151, (101,))}, lambda _, n: str(n))
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, env={"PATH": path})
+    assert (ended.stdout, ended.stderr) == (b"", b"ERROR 1045: ]0;mine no\n")
+    assert ended.returncode == 3
+    assert (tmp_path / "mariadb.told").read_text().startswith("SET GLOBAL max_connections = IF(")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,7 +278,7 @@ class Restarts:
         return (
             []
             if text == before
-            else [_own_file.put_back(self.path, before), f"systemctl restart {self.service.unit}"]
+            else [_own_file.put_back(self.path, before), f"systemctl restart {shlex.quote(self.service.unit)}"]
         )
 
     def _to_set_again(self) -> tuple[Mapping[str, object], int]:

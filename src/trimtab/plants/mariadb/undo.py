@@ -18,9 +18,15 @@ set -- $(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null)
 if [ "$1" = Z ] || [ "${{20}}" != {started} ]; then
     echo "MariaDB (pid {pid}) has ended, and what was set live with it"
 else
-    {command} <<'END'
+    undo() {{
+        {command} <<'END'
 {statements}
 END
+    }}
+    said=$(undo 2>&1) && code=0 || code=$?
+    # The server's own words stand in it.
+    [ -z "$said" ] || printf '%s\\n' "$said" | LC_ALL=C tr -cd '\\n\\40-\\176' >&2
+    [ $code = 0 ] || exit $code
 fi
 {after}"""
 
