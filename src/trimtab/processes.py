@@ -12,7 +12,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,11 +138,16 @@ def threads_of(pid: int) -> int:
 
 def user_of(pid: int) -> int | None:
     """The user with whose rights a process runs; None when it has ended, or real, effective and saved differ."""
-    try:
-        users = users_in((PROC / str(pid) / "status").read_bytes())
-    except OSError:
-        return None
+    users = users_of(pid)
     return users.pop() if len(users) == 1 else None
+
+
+def users_of(pid: int) -> set[int]:
+    """The users with whose rights a process runs; none when it has ended."""
+    try:
+        return users_in((PROC / str(pid) / "status").read_bytes())
+    except OSError:
+        return set()
 
 
 def users_in(status: bytes) -> set[int]:
@@ -236,32 +241,47 @@ def uptime_s() -> float:
     return float((PROC / "uptime").read_text().split()[0])
 
 
-def session_members(leader: Process, *mentioning: str) -> list[int]:
-    """Ids of the processes of a session whose command line contains one of some texts.
+def session(leader: Process) -> list[Process]:
+    """The processes of a session.
 
     Args:
-        leader: the session's leader, which may have ended.
-        mentioning: texts that of all sessions only this one's processes have in their command lines.
+        leader: its leader, which may have ended; then the id, and the session's with it, may be somebody else's.
     """
     found = []
     for pid in pids():
         fields = _stat(pid)
-        if fields is None or int(fields[3]) != leader.pid or int(fields[19]) < leader.start_ticks:
-            continue
-        try:
-            line = (PROC / str(pid) / "cmdline").read_bytes()
-            if any(text.encode() in line for text in mentioning):
-                found.append(pid)
-        except OSError:
-            continue
+        if fields is not None and int(fields[3]) == leader.pid and int(fields[19]) >= leader.start_ticks:
+            found.append(Process(pid, int(fields[19])))
     return found
 
 
-def end(members: Callable[[], Iterable[int]], patience_s: float) -> bool:
+def session_members(leader: Process, users: Collection[int], *mentioning: str) -> list[Process]:
+    """The processes of a session whose command line contains one of some texts.
+
+    Args:
+        leader: as for `session`.
+        users: those who run them; the command line of another can be waited for without end, so it is not read.
+        mentioning: texts that of all sessions only this one's processes have in their command lines.
+    """
+    found = []
+    for one in session(leader):
+        its = users_of(one.pid)
+        if not its or not its <= set(users):
+            continue
+        try:
+            line = (PROC / str(one.pid) / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if any(text.encode() in line for text in mentioning):
+            found.append(one)
+    return found
+
+
+def end(members: Callable[[], Iterable[Process]], patience_s: float) -> bool:
     """Kills processes until none is left.
 
     Args:
-        members: gives the ids of those that still run.
+        members: gives those that still run.
         patience_s: how long to go on.
 
     Returns:
@@ -274,11 +294,8 @@ def end(members: Callable[[], Iterable[int]], patience_s: float) -> bool:
             return True
         if time.monotonic() > deadline:
             return False
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for one in left:
+            one.send(signal.SIGKILL)
         time.sleep(0.02)
 
 

@@ -81,7 +81,7 @@ def test_the_dynamic_page_uses_the_cpu_time_that_it_is_asked_for() -> None:
         ticks = os.sysconf("SC_CLK_TCK")
 
         def used_s() -> float:
-            (worker,) = [p for p in processes.session_members(bed_leader(bed), str(bed.directory)) if p != bed.pid]
+            worker = only_worker(bed)
             fields = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
             return (int(fields[11]) + int(fields[12])) / ticks
 
@@ -95,7 +95,7 @@ def test_the_memory_of_the_dynamic_page_stays_resident_in_the_worker() -> None:
     with ApacheTestbed(ApacheSpec(max_request_workers=1, server_limit=1, php=True)) as bed:
 
         def private_kb() -> int:
-            (worker,) = [p for p in processes.session_members(bed_leader(bed), str(bed.directory)) if p != bed.pid]
+            worker = only_worker(bed)
             rollup = Path(f"/proc/{worker}/smaps_rollup").read_text().splitlines()
             return sum(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty"))
 
@@ -110,6 +110,11 @@ def bed_leader(bed: ApacheTestbed) -> processes.Process:
     leader = processes.identify(bed.pid)
     assert leader is not None
     return leader
+
+
+def only_worker(bed: ApacheTestbed) -> int:
+    (worker,) = [one.pid for one in processes.session(bed_leader(bed)) if one.pid != bed.pid]
+    return worker
 
 
 @root_only
@@ -153,7 +158,7 @@ def test_nothing_is_left_after_stop() -> None:
     bed.stop()
     assert not directory.exists()
     assert not [g for g in groups if g.exists()]
-    assert processes.session_members(leader, str(directory)) == []
+    assert processes.session(leader) == []
     assert str(directory) not in [r.directory for r in Registry().records()]
 
 
@@ -177,7 +182,7 @@ def test_a_killed_owner_takes_its_server_along_and_the_rest_is_reaped() -> None:
     owner.wait()
     owner.stdin.close()
     owner.stdout.close()
-    assert wait_until(lambda: not processes.session_members(leader, where))
+    assert wait_until(lambda: not processes.session(leader))
     (record,) = [r for r in Registry().records() if r.directory == where]
     assert any(where in line for line in reap.clean())
     assert not Path(where).exists()

@@ -251,13 +251,20 @@ class PrivateServer(ABC, Generic[Spec]):
             )
         self.pid, self.port = self._process.pid, ports[0]
         self.launched(ports)
-        self.hold(replace(self._held(), server=processes.identify(self.pid)))
+        self.hold(replace(self._held(), server=processes.identify(self.pid), users=_worker()))
         if self._await_answer():
+            self._note_users()
             return True
         said = " ".join((_text(output) + self.error_log()).split())
         if "Address already in use" in said:
             return False
         raise PlantError(f"{self.program_name} did not start: {printable(said[-500:]) or 'it said nothing'}")
+
+    def _note_users(self) -> None:
+        """Records the users that its processes have dropped to, while nobody else can have its session's id."""
+        if (server := self._held().server) is not None and server.alive():
+            users = {user for one in processes.session(server) for user in processes.users_of(one.pid)}
+            self.hold(replace(self._held(), users=tuple(sorted({*users, *_worker()}))))
 
     def _await_answer(self) -> bool:
         """Waits for the first answer; False when it ends or does not answer in time."""
@@ -293,6 +300,12 @@ def worker_user() -> tuple[str, str] | None:
             grp.getgrnam(group)
             return user, group
     raise UsageError(f"none of the users {', '.join(u for u, _ in WORKER_USERS)} exists to run the server's workers")
+
+
+def _worker() -> tuple[int, ...]:
+    """Id of the user that workers drop to, where there is one."""
+    worker = worker_user()
+    return () if worker is None else (pwd.getpwnam(worker[0]).pw_uid,)
 
 
 def free_ports(number: int) -> list[int]:

@@ -183,7 +183,7 @@ def remove(directories: set[Path], patience_s: float) -> bool:
     Returns:
         Whether all are gone.
     """
-    processes.end(lambda: pids(directories), patience_s)
+    processes.end(lambda: [one for pid in pids(directories) if (one := processes.identify(pid))], patience_s)
     for directory in directories:
         with contextlib.suppress(OSError):
             directory.rmdir()

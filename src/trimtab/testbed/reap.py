@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -57,8 +58,8 @@ def clear(registry: Registry, record: Record) -> None:
     server = record.server
     if record.boot_id == processes.boot_id():
         if server is not None:
-            mentioning = (record.directory, _FPM_WORKER)
-            processes.end(lambda: processes.session_members(server, *mentioning), _PATIENCE_S)
+            users, mentioning = {os.geteuid(), *record.users}, (record.directory, _FPM_WORKER)
+            processes.end(lambda: processes.session_members(server, users, *mentioning), _PATIENCE_S)
         if not cgroup.remove(groups, _PATIENCE_S):
             raise TrimtabError(f"control groups of {record.directory} are still in use")
     for segment in Path("/dev/shm").glob(f"{record.shared_memory}-*"):

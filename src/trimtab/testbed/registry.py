@@ -29,6 +29,7 @@ class Record:
         server: the server's first process; None before it is started.
         cgroups: its control groups.
         swap: whether it needs the shared swap device.
+        users: the users that its processes run as, beside this one.
     """
 
     boot_id: str
@@ -37,6 +38,7 @@ class Record:
     server: Process | None = None
     cgroups: tuple[str, ...] = ()
     swap: bool = False
+    users: tuple[int, ...] = ()
 
     @property
     def shared_memory(self) -> str:

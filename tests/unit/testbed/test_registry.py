@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import AS_STRANGER, PYTHON, STRANGER, needs_root
 from trimtab import processes
 from trimtab.errors import TrimtabError
 from trimtab.processes import Process
@@ -32,7 +34,7 @@ def record(owner: Process, directory: Path, boot: str | None = None) -> Record:
 
 
 def test_a_record_comes_back_as_it_was_written(registry: Registry, own: Process, tmp_path: Path) -> None:
-    full = replace(record(own, tmp_path / "a"), server=Process(7, 8), cgroups=("/x", "/y"), swap=True)
+    full = replace(record(own, tmp_path / "a"), server=Process(7, 8), cgroups=("/x", "/y"), swap=True, users=(33,))
     registry.write(full)
     assert registry.records() == [full]
     registry.remove(full)
@@ -81,3 +83,24 @@ def test_a_registry_that_others_can_write_is_refused(tmp_path: Path) -> None:
     shared.chmod(0o777)
     with pytest.raises(TrimtabError, match="can be written by everybody"):
         Registry(shared)
+
+
+@needs_root
+@pytest.mark.parametrize(("users", "ended"), [((), False), ((STRANGER,), True)], ids=["a stranger's", "its own"])
+def test_of_a_session_only_the_processes_of_the_testbed_s_users_are_ended(
+    users: tuple[int, ...], ended: bool, registry: Registry, own: Process, tmp_path: Path
+) -> None:
+    """After its leader has died a session's id may come to be somebody else's, who calls himself what he likes."""
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    words = (*AS_STRANGER, PYTHON, "-c", "import time; time.sleep(60)", directory)
+    process = subprocess.Popen(words, start_new_session=True, cwd="/")
+    try:
+        while processes.user_of(process.pid) != STRANGER:
+            assert process.poll() is None
+        there = processes.identify(process.pid)
+        reap.clear(registry, replace(record(own, directory), server=there, users=users))
+        assert (process.poll() is not None) == ended
+    finally:
+        process.kill()
+        process.wait()
