@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from trimtab.cli._plant import attached
 from trimtab.core import Configuration, MoveState, Plant, in_words
@@ -65,9 +66,10 @@ def tell_leftovers(args: argparse.Namespace, store: Store, plant: Plant, mode: M
     """Prints settings left by earlier runs on this plant, on standard error."""
     if not plant.lasting:
         return
-    run = _killed(store, plant)
-    if run is not None and mode not in CHANGING:
-        _note(f"run {run.id} was killed before its end; '{command(args, 'undo', run.id)}' undoes it")
+    killed = _killed(store, plant)
+    if killed and mode not in CHANGING:
+        last = killed[0].id
+        _note(f"run {last} was killed before its end; '{command(args, 'undo', last)}' undoes it")
     if left := plant.leftover():
         _note(left)
 
@@ -89,32 +91,38 @@ def _undo_killed(args: argparse.Namespace) -> None:
         if not any(run.unfinished and _changes(run) for run in store.runs()):
             return
         with attached(args) as plant:
-            run = _killed(store, plant) if plant.lasting else None
-            if run is None:
+            killed = _killed(store, plant) if plant.lasting else []
+            if not killed:
                 return
             require_alone(store, plant)
-            said = _undone(store, plant, run)
+            said, run = _undone(store, plant, killed), killed[0]
     on = f"; '{command(args, 'resume', run.id)}' goes on with it instead" if run.plan.command[:1] in RESUMED else ""
     _note(f"run {run.id} was killed before its end{said}{on}")
 
 
-def _undone(store: Store, plant: Plant, run: Run) -> str:
-    """Undoes what a killed run left, and returns what there is to say of it; empty where nothing of it is in force.
+def _undone(store: Store, plant: Plant, killed: Sequence[Run]) -> str:
+    """Undoes what killed runs left, and returns what there is to say of it; empty where nothing of it is in force.
+
+    Args:
+        store: their store.
+        plant: their servers.
+        killed: the runs, the last one first.
 
     Raises:
         UsageError: it cannot be undone.
     """
+    run, initial = killed[0], killed[0].plan.initial
     try:
-        before, initial = plant.configuration(), run.plan.initial
-        if not plant.leftover() or not _of_run(store, run, before):
+        before = plant.configuration()
+        if not plant.leftover() or not _of_runs(store, killed, before):
             return ""
         plant.check_permissions()
-        if _of_run(store, run, plant.configuration()):  # the kernel's plant undoes killed runs in that look
+        if _of_runs(store, killed, plant.configuration()):  # the kernel's plant undoes killed runs in that look
             plant.undo_leftover()
         now = plant.configuration()
-        # An undo goes back to before the first run that left something, and this one had begun with what others kept.
+        # An undo goes back to before the first run that left something; this one may have begun with what one kept.
         kept = {name: value for name, value in initial.items() if now.get(name) not in (before.get(name), value)}
-        if kept:
+        if kept and not _of_runs(store, killed[1:], initial):
             now = plant.apply(kept).configuration
     except TrimtabError as error:
         raise UsageError(f"run {run.id} was killed, and what it left in force cannot be undone: {error}") from None
@@ -122,8 +130,12 @@ def _undone(store: Store, plant: Plant, run: Run) -> str:
     return f"; what it left is undone, in force again: {in_words(back or now, plant.knobs())}"
 
 
+def _of_runs(store: Store, runs: Iterable[Run], now: Configuration) -> bool:
+    """Whether this configuration has a setting that one of some runs has tried, and that was not there before it."""
+    return any(_of_run(store, run, now) for run in runs)
+
+
 def _of_run(store: Store, run: Run, now: Configuration) -> bool:
-    """Whether a setting is in force that a run has tried, and that was not there before it."""
     moves = store.moves(run.id)
     tried = [window.configuration for window in store.windows(run.id)]
     tried += [move.configuration for move in moves if move.configuration is not None]
@@ -132,11 +144,11 @@ def _of_run(store: Store, run: Run, now: Configuration) -> bool:
     return any(name in under_way or any(one.get(name) == now.get(name) for one in tried) for name in differing)
 
 
-def _killed(store: Store, plant: Plant) -> Run | None:
-    """The last run that could change these servers, where it was killed; None where it was not, or there is none."""
+def _killed(store: Store, plant: Plant) -> list[Run]:
+    """The runs that could change these servers and were killed, back to one that was not, the last one first."""
     name = "+".join(subject.plant for subject in plant.subjects)
     there = [run for run in store.runs() if _changes(run) and run.plan.plant == name and not _elsewhere(run, plant)]
-    return there[-1] if there and there[-1].unfinished else None
+    return list(itertools.takewhile(lambda run: run.unfinished, reversed(there)))
 
 
 def _elsewhere(run: Run, plant: Plant) -> bool:

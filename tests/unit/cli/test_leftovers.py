@@ -60,6 +60,10 @@ class Server:
             "UPDATE runs SET status = 'running', finished = NULL, pid_started = 1 WHERE id = ?", (run_id,)
         )
 
+    def looks(self, run_id: int, status: str) -> None:
+        """Makes a run look as if it had ended so."""
+        Store(self.store).execute("UPDATE runs SET status = ? WHERE id = ?", (status, run_id))
+
     def tried(self, run_id: int) -> int:
         """The workers that a run set last."""
         after = [move.configuration for move in Store(self.store).moves(run_id)]
@@ -129,6 +133,24 @@ def test_what_a_run_has_kept_comes_back_where_a_killed_one_began_with_it(trimtab
     assert said.code == 0 and "run 2 was killed before its end; what it left is undone" in said.err
     assert "in force again: workers 30" in said.err
     assert (server.at_start(3), server.undone) == (kept, 1)
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_the_trial_that_a_killed_run_had_begun_with_is_undone_too(
+    changes: bool, trimtab: Trimtab, server: Server
+) -> None:
+    """As trimtab once did."""
+    trial = killed_in_a_trial(trimtab, server)
+    server.looks(1, "done")
+    if changes:
+        killed_in_a_trial(trimtab, server, 2)
+    else:
+        assert trimtab("tune", "memory", "--controller", "static", "--duration", "20s").code == 0
+        server.kill(2)
+    server.kill(1)
+    assert server.at_start(2) == trial
+    assert trimtab(*TUNE).code == 0
+    assert (server.at_start(3), server.undone) == (10, 1)
 
 
 def test_what_others_kept_stays_where_the_killed_run_has_changed_nothing(trimtab: Trimtab, server: Server) -> None:
