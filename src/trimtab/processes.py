@@ -22,6 +22,7 @@ PROC = Path("/proc")
 TICKS_HZ = os.sysconf("SC_CLK_TCK")
 """Unit of start times."""
 _SMALL_BYTES = 1 << 15
+_MOST_MAPS_BYTES = 4 << 20
 _LISTENS = "0A"
 """TCP_LISTEN in /proc/net/tcp."""
 
@@ -134,6 +135,19 @@ def threads_of(pid: int) -> int:
         return len(os.listdir(PROC / str(pid) / "task"))
     except OSError:
         return 1
+
+
+def maps(pid: int) -> list[bytes]:
+    """The lines of a process's maps; none when they may not be read, or are more than any server's.
+
+    The kernel escapes the end of a line in a file's name, and nothing else that Python may take for one.
+    """
+    try:
+        with open(PROC / str(pid) / "maps", "rb") as file:
+            text = file.read(_MOST_MAPS_BYTES + 1)
+    except OSError:
+        return []
+    return text.split(b"\n") if len(text) <= _MOST_MAPS_BYTES else []
 
 
 def user_of(pid: int) -> int | None:

@@ -15,11 +15,9 @@ from trimtab import processes
 from trimtab.errors import UsageError
 from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
-from trimtab.processes import Process, identify, parent_of, pids
+from trimtab.processes import Process, identify, maps, parent_of, pids
 
-_PROC = Path("/proc")
 _SHIM = b"libtrimtab_shim"
-_MOST_BYTES = 4 << 20
 _Identity = tuple[bytes, bytes]
 """Device and inode as /proc/PID/maps writes them."""
 
@@ -75,23 +73,10 @@ def _files_under_shim(pid: int) -> set[_Identity]:
 
     The gate and the controllers map a run's file too, but are no part of the server.
     """
-    mapped = [parts for line in _maps(str(pid)) if len(parts := line.split(maxsplit=5)) == 6]
+    mapped = [parts for line in maps(pid) if len(parts := line.split(maxsplit=5)) == 6]
     if not any(parts[5].rpartition(b"/")[2].startswith(_SHIM) for parts in mapped):
         return set()
     return {(parts[3], parts[4]) for parts in mapped}
-
-
-def _maps(pid: str) -> list[bytes]:
-    """The lines of a process's maps; none when they may not be read, or are more than any server's.
-
-    The kernel escapes the end of a line in a file's name, and nothing else that Python may take for one.
-    """
-    try:
-        with open(_PROC / pid / "maps", "rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError:
-        return []
-    return text.split(b"\n") if len(text) <= _MOST_BYTES else []
 
 
 def _identity(path: Path) -> _Identity | None:
@@ -109,7 +94,7 @@ def _identity(path: Path) -> _Identity | None:
             first = ctypes.c_char.from_buffer(mapped)
             begins = b"%x-" % ctypes.addressof(first)
             del first
-            lines = _maps("self")
+            lines = maps(os.getpid())
     except (OSError, ValueError):
         return None
     finally:

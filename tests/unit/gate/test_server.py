@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests._stranger import PYTHON, STRANGER, his_directory, needs_root
+from trimtab import processes
 from trimtab.errors import UsageError
 from trimtab.gate import run_directory
 from trimtab.gate import server as looked_for
@@ -137,7 +138,7 @@ def test_a_files_name_that_goes_on_like_a_line_of_the_maps_is_no_line_of_them(
 def test_maps_longer_than_any_servers_are_not_read_to_their_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looked_for, "_PROC", tmp_path)
+    monkeypatch.setattr(processes, "PROC", tmp_path)
     line = b"10-20 r--p 0 08:01 7 /x/libtrimtab_shim.so\n"
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "maps").write_bytes(line)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.unit.plants.test_tomcat_change import of_this_process
+from trimtab.errors import UsageError
 from trimtab.plants.tomcat import jmx, undo
 from trimtab.plants.tomcat.journal import Entry, Paused
 
@@ -65,6 +68,40 @@ def test_it_has_a_paused_connector_serve_and_asks_for_the_values_from_before_and
         "call\t1\ta:type=Connector\tresume\ta:type=Connector\tstart",
         "set\t1\ta:type=bean\tmaxThreads\t200",
     ]
+
+
+def test_a_jvm_that_was_told_to_let_nobody_attach_is_not_signalled(tmp_path: Path) -> None:
+    """It would answer each signal with a dump of its threads; the process here would be ended."""
+    program = tmp_path / "Jmx.java"
+    program.write_text(jmx.source())
+    deaf = ["sh", "-c", "read end; exit 7", "java", "-XX:+DisableAttachMechanism"]
+    with subprocess.Popen(deaf, stdin=subprocess.PIPE) as process:
+        ended = subprocess.run(
+            ["nice", "-n", "19", jmx.java(), *jmx.OPTIONS, program, str(process.pid)],
+            capture_output=True,
+            check=False,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+        )
+        process.communicate(b"end\n")
+        assert b"Java was started with -XX:+DisableAttachMechanism" in ended.stdout, ended.stderr
+        assert process.wait() == 7, "it was ended"
+
+
+def test_a_jvm_that_answers_the_signal_with_a_dump_is_not_attached_to(tmp_path: Path) -> None:
+    library = tmp_path / "libj9vm29.so"
+    library.write_bytes(b"x" * mmap.PAGESIZE)
+    before = signal.signal(signal.SIGQUIT, lambda *_: None)
+    try:
+        of_this_process().attachable()
+        with (
+            library.open("r+b") as file,
+            mmap.mmap(file.fileno(), 0),
+            pytest.raises(UsageError, match="runs on OpenJ9"),
+        ):
+            of_this_process().attachable()
+    finally:
+        signal.signal(signal.SIGQUIT, before)
 
 
 def test_a_question_that_is_cut_at_the_end_of_the_input_is_none(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ final class Jmx {
     private static final String USER = "trimtab";
     private static final Pattern URL = Pattern.compile("URL\\s*:\\s*(service:jmx:rmi://\\S+)");
     private static final Pattern PASSWORD = Pattern.compile("jmxremote\\.password\\.file = (/tmp/trimtab-jmx-[^/\\s]+)/");
+    private static final String DEAF = "-XX:+DisableAttachMechanism";
     private static final int ATTEMPTS = 5;
     private static final String UNLIMITED = "-1";
     private static final long PARK_MS = 1000;
@@ -76,7 +77,22 @@ final class Jmx {
     private FileLock shared;
 
     private Jmx(String pid) throws IOException, AttachNotSupportedException {
+        // It would answer each of the signals by which one attaches with a dump of its threads.
+        for (String name : new String[] {"cmdline", "environ"}) {
+            if (read(Path.of("/proc", pid, name)).contains(DEAF)) {
+                throw new IOException("Java was started with " + DEAF);
+            }
+        }
         machine = VirtualMachine.attach(pid);
+    }
+
+    /** A file's text; none of one that may not be read, as the environment of a process with capabilities. */
+    private static String read(Path path) {
+        try {
+            return Files.readString(path, StandardCharsets.ISO_8859_1);
+        } catch (IOException denied) {
+            return "";
+        }
     }
 
     public static void main(String[] words) throws Exception {

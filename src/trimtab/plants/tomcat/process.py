@@ -14,10 +14,11 @@ from typing import Self
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master
-from trimtab.processes import pids, program_of, start_of, user_of
+from trimtab.processes import maps, pids, program_of, start_of, user_of
 
 _LIBRARY = re.compile(r"/(tomcat\d*-)?catalina(-[\d.]+)?\.jar( \(deleted\))?")
 _PROGRAM = "java"
+_OPENJ9 = b"libj9vm"
 _SIGQUIT = 1 << (3 - 1)
 
 
@@ -54,8 +55,10 @@ class TomcatProcess(Master):
     def attachable(self) -> None:
         """Makes sure that it has a JVM that answers the signal with which the attach API begins.
 
+        Whether its JVM was told not to, the Java program looks (`Jmx.java`): a command line may have its reader wait.
+
         Raises:
-            UsageError: the signal would end it.
+            UsageError: the signal would end it, or have it write a dump.
             PlantGone: it has ended.
         """
         caught = int(self.status("SigCgt"), 16)
@@ -64,6 +67,11 @@ class TomcatProcess(Master):
             raise UsageError(
                 f"{self} does not catch SIGQUIT, which is how one attaches, so that would end it: "
                 "start Java without -Xrs"
+            )
+        if any(line.rpartition(b"/")[2].startswith(_OPENJ9) for line in maps(self.pid)):
+            raise UsageError(
+                f"{self} runs on OpenJ9, which answers the signal by which one attaches with a dump: "
+                "run it on a HotSpot JVM, such as OpenJDK"
             )
 
     def shares(self, kind: str) -> bool:
