@@ -16,6 +16,9 @@ from trimtab.trust import printable, untrusted
 
 MOST_BYTES = 16 << 20
 """More than any text that trimtab reads; longer files are refused."""
+_ACCESS = "system.posix_acl_access"
+_LABELS = ("security.selinux", "security.SMACK64")
+"""Not every security attribute: a signature is one of the text before."""
 Stamp = tuple[int, int, int]
 """Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too)."""
 ABSENT: Stamp = (0, 0, 0)
@@ -90,7 +93,7 @@ def read_regular(path: Path) -> str | None:
 def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     """Puts a text in a file's place in one step, and on disk before it returns.
 
-    A file that is there keeps its owner, as far as we may give it away, its group and its mode.
+    A file that is there keeps its owner, as far as we may give it away, its group, mode, access list and label.
 
     Args:
         path: the file.
@@ -112,7 +115,7 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
                 file.write(text)
                 file.flush()
                 if before is not None:
-                    _keep(fd, before)
+                    _keep(fd, before, f"/proc/self/fd/{directory}/{path.name}")
                 os.fsync(fd)
             os.rename(fresh, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
@@ -161,8 +164,20 @@ def present(path: Path, directory: int | None = None) -> os.stat_result | None:
     return found
 
 
-def _keep(fd: int, before: os.stat_result) -> None:
-    """Gives a new file the owner and the mode of the one whose place it takes."""
+def _keep(fd: int, before: os.stat_result, place: str) -> None:
+    """Gives a new file the owner and the rights of the one whose place it takes.
+
+    Under an access list the group bits of the mode are its mask, and no right of the group's; the list sets the mode.
+    """
     with contextlib.suppress(PermissionError):
         os.fchown(fd, before.st_uid, before.st_gid)
-    os.fchmod(fd, before.st_mode & 0o777)
+    names = list[str]()
+    with contextlib.suppress(OSError):  # a file system without
+        names = os.listxattr(place, follow_symlinks=False)
+    if _ACCESS in names:
+        os.setxattr(fd, _ACCESS, os.getxattr(place, _ACCESS, follow_symlinks=False))
+    else:
+        os.fchmod(fd, before.st_mode & 0o777)
+    for name in (one for one in names if one in _LABELS):
+        with contextlib.suppress(PermissionError):
+            os.setxattr(fd, name, os.getxattr(place, name, follow_symlinks=False))

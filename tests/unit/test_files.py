@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,34 @@ def test_root_reads_nothing_that_others_could_change(tmp_path: Path) -> None:
     os.chown(path, STRANGER, STRANGER)
     with pytest.raises(UsageError, match=f"the file is not read: {path} belongs to uid {STRANGER}"):
         read_named(path, "the file")
+
+
+def test_a_file_that_is_replaced_keeps_its_access_list_and_gives_the_group_no_more_than_that(tmp_path: Path) -> None:
+    entries = (
+        (1, 6, -1),
+        (2, 4, STRANGER),
+        (4, 0, -1),
+        (16, 4, -1),
+        (32, 0, -1),
+    )  # owner, a user, group, mask, others
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    path = tmp_path / "file"
+    path.write_text("before")
+    os.setxattr(path, "system.posix_acl_access", rights)
+    write_whole(path, "text")
+    assert os.getxattr(path, "system.posix_acl_access") == rights
+    assert path.stat().st_mode & 0o777 == 0o640, "the mask"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a security label")
+def test_a_file_that_is_replaced_keeps_its_label_and_no_signature_of_the_text_before(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+    os.setxattr(path, "security.SMACK64", b"a label")
+    os.setxattr(path, "security.signature", b"of before")
+    write_whole(path, "text")
+    assert os.listxattr(path) == ["security.SMACK64"]
+    assert os.getxattr(path, "security.SMACK64") == b"a label"
 
 
 def test_what_a_link_in_its_place_points_to_is_neither_written_nor_read(tmp_path: Path) -> None:
