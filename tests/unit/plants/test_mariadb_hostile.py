@@ -380,6 +380,28 @@ def test_a_mariadb_without_what_its_knobs_are_judged_by_is_one_line(
         attach(fresh())
 
 
+def test_a_server_that_tells_of_more_variables_than_there_are_is_not_restarted() -> None:
+    mariadb = object.__new__(Attached)
+    mariadb.link, mariadb.server = saying([(f"V{n}",) for n in range(5000)]), MariadbServer(1, 1, Path("/x"), (), 0)
+    with pytest.raises(PlantError, match="5000 variables were set, more than there are"):
+        mariadb.set_live()
+
+
+def test_what_a_restart_has_forgotten_is_set_again_within_one_deadline() -> None:
+    clock, asked = StillClock(), list[str]()
+
+    def ask(statement: str, values: object) -> None:
+        asked.append(statement)
+        clock.seconds += PATIENCE_S
+        raise NotMeasured("MariaDB did not answer")
+
+    mariadb = object.__new__(Attached)
+    mariadb.clock, mariadb.link = clock, SimpleNamespace(ask=ask)  # type: ignore[assignment]
+    names = {f"v{n}": n for n in range(500)}
+    assert mariadb.set_again(names) == [*names], "what was not set is named"
+    assert len(asked) < 5
+
+
 def listening(monkeypatch: pytest.MonkeyPatch, path: str) -> MariadbServer:
     """A MariaDB that listens at a path."""
     there = (UnixSocket(7, socket.SOCK_STREAM, True, path), UnixSocket(8, socket.SOCK_STREAM, True, "/run/other"))

@@ -100,6 +100,17 @@ def test_a_server_that_answers_nothing_is_told_all_the_same_and_what_the_operato
     assert len(stalled.told) < 20, "it is not asked for ever"
 
 
+def test_what_the_operator_has_set_in_the_stall_is_left_alone_when_it_is_over(
+    fresh: Callable[[], World], stall: Callable[..., Stalled]
+) -> None:
+    world = fresh()
+    plant = changed(world)
+    stalled = stall(plant, 3 * PATIENCE_S, done=True)
+    stalled.clock.at.append((stalled.clock.now_s() - 100.0, lambda: world.live.update(max_connections=777)))
+    plant.restore()
+    assert (world.values()[TABLES], world.values()["max_connections"]) == (2000, 777)
+
+
 def test_a_refusal_is_said_at_once(fresh: Callable[[], World], stall: Callable[..., Stalled]) -> None:
     plant = changed(fresh())
     stalled = stall(plant, 0.0, refuses=True)

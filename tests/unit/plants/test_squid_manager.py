@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests._memory_plant import FakeClock
 from trimtab.clock import SystemClock
-from trimtab.errors import NotMeasured
-from trimtab.plants.squid.manager import CacheMemory, Counters, Memory, ServiceTimes, times
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.squid.manager import CacheMemory, Counters, Memory, ServiceTimes, find, times
 
 URL = "http://127.0.0.1:3128/squid-internal-mgr/"
 OK = b"HTTP/1.1 200 OK\r\nServer: squid/5.7\r\n\r\n"
@@ -23,6 +24,24 @@ icp.querySvcTime histogram:
 select_fds_hist histogram:
 \t  1/0.000000\t2\t2.000000
 """
+
+
+@pytest.mark.parametrize(("each_s", "most"), [(0.0, 32), (2.0, 11)])
+def test_many_listeners_are_asked_within_one_deadline_and_said_in_few_words(
+    monkeypatch: pytest.MonkeyPatch, each_s: float, most: int
+) -> None:
+    clock, asked = FakeClock(), list[str]()
+
+    def ask(page: CacheMemory) -> None:
+        asked.append(page.url)
+        clock.sleep(each_s)
+        raise NotMeasured(f"{page.url} answered {'x' * 10_000}")
+
+    monkeypatch.setattr("trimtab.plants.squid.manager.ask", ask)
+    with pytest.raises(UsageError, match="cannot be read") as said:
+        find([("127.0.0.1", port) for port in range(1024, 2024)], clock)
+    assert len(asked) == most
+    assert len(str(said.value)) < 2000
 
 
 def sensor() -> ServiceTimes:

@@ -19,6 +19,8 @@ from trimtab.sensors._memory import rooms
 _PATIENCE_S = 60.0
 """For one answer: a buffer pool is shrunk within its statement."""
 _RESIZE_S = 120.0
+_MOST_VARIABLES = 1024
+"""MariaDB 10.11 has some 700."""
 _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
@@ -161,7 +163,7 @@ class Attached:
         """Variables that somebody has set since the server's start, which a restart would forget, with their values.
 
         Raises:
-            PlantError: it did not answer.
+            PlantError: it did not answer, or says more of them than there can be.
             PlantGone: it has ended.
         """
         asked = (
@@ -169,6 +171,8 @@ class Attached:
             "WHERE GLOBAL_VALUE_ORIGIN = 'SQL' AND READ_ONLY = 'NO'"
         )
         names = self._answered(lambda: [variables.named(name) for (name,) in shaped(self.link.ask(asked), 1)])
+        if len(names) > _MOST_VARIABLES:
+            raise PlantError(f"{self.server} says that {len(names)} variables were set, more than there are")
         return self._globals(names)
 
     def forgotten(self, values: Mapping[str, Answer]) -> dict[str, Answer]:
@@ -193,9 +197,16 @@ class Attached:
         return bool(self._answered(lambda: self.link.ask(asked, (f"%/{name}",))))
 
     def set_again(self, values: Mapping[str, object]) -> list[str]:
-        """Sets again the variables that a restart has forgotten; returns the names of those that could not be."""
-        left = []
+        """Sets again the variables that a restart has forgotten, in a minute or two at most.
+
+        Returns:
+            The names of those that could not be set.
+        """
+        left, until_s = [], self.clock.now_s() + _PATIENCE_S
         for name, value in values.items():
+            if self.clock.now_s() > until_s:  # requests may be held back meanwhile
+                left.append(name)
+                continue
             try:
                 self.link.ask(f"SET GLOBAL {name} = %s", (value,))
             except (Rejected, UsageError, NotMeasured):

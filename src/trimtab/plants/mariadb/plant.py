@@ -308,7 +308,6 @@ class Mariadb(Plant):
         """
         entries = self._journal().entries
         back = {name: self._start[name] for name in self._set if name in entries and name not in self._down}
-        self._unsettled |= back.keys()
         for name, value in _in_order(back, self._known).items():
             if self.clock.now_s() <= until_s:
                 ours = replace(entries[name], before=value)

@@ -42,6 +42,14 @@ P = TypeVar("P")
 MENU = "/squid-internal-mgr/"
 ALLOW = "'http_access allow localhost manager' before 'http_access deny manager', then reload Squid"
 _PATIENCE_S = 2.0
+"""For one listener."""
+_ALL_PATIENCE_S = 20.0
+_MOST_ASKED = 32
+"""Listeners that are asked for the manager's pages."""
+_SHOWN = 4
+"""Reasons that are shown."""
+_LONGEST = 300
+"""Characters of one that are shown."""
 _ALL = "client_http.allSvcTime"
 _MISSES = "client_http.missSvcTime"
 _HITS = ("client_http.hitSvcTime", "client_http.nearHitSvcTime", "client_http.nearMissSvcTime")
@@ -335,20 +343,23 @@ def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) ->
     Raises:
         UsageError: none answers; the message says what is needed.
     """
-    urls = [url.rstrip("/") + "/"] if url else [_local(address, port) for address, port in listeners]
-    reasons = []
+    urls = [url.rstrip("/") + "/"] if url else [_local(address, port) for address, port in listeners[:_MOST_ASKED]]
+    reasons, until_s = [], clock.now_s() + _ALL_PATIENCE_S
     for one in urls:
+        if clock.now_s() > until_s:
+            reasons.append("the others were not asked in time")
+            break
         try:
             memory = ask(CacheMemory(one, clock, patience_s=_PATIENCE_S))
         except (NotMeasured, UsageError) as error:  # a port outside the loopback too
-            reasons.append(str(error))
+            reasons.append(str(error)[:_LONGEST])
             continue
         if memory is not None:
             return one, memory
         reasons.append(f"{one}info did not answer within {_PATIENCE_S:g} s")
+    said = "; ".join((*reasons[:_SHOWN], *(["..."] if reasons[_SHOWN:] else []))) or "it listens nowhere"
     raise UsageError(
-        f"Squid's manager cannot be read ({'; '.join(reasons) or 'it listens nowhere'}): allow it: {ALLOW}, "
-        "or name its pages with --manager-url"
+        f"Squid's manager cannot be read ({said}): allow it: {ALLOW}, or name its pages with --manager-url"
     )
 
 
