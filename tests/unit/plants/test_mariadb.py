@@ -113,18 +113,21 @@ def test_knobs_that_nothing_is_known_of_say_so() -> None:
         assert "othing is known to act" in knobs.TABLE[name].description
 
 
+START = {"tmp_table_size": 20, "max_heap_table_size": 25}
+
+
 def test_memory_counts_the_connections_to_plan_for_by_those_there_were_and_no_more_than_there_may_be() -> None:
     values = {name: 10 for name in (*memory.SHARED, *memory.EACH)} | {"max_connections": 100}
     shared, each = 10 * len(memory.SHARED), 10 * len(memory.EACH)
 
     def need(most: int, **more: int) -> Need:
-        (found,) = memory.needs({**values, **more}, most, [Room("group x", 2**30)])
+        (found,) = memory.needs({**values, **more}, most, [Room("group x", 2**30)], START)
         return found
 
     assert [need(most).size_bytes for most in (0, 7, 500)] == [shared + each, shared + 8 * each, shared + 100 * each]
     assert "8 connections (7 were the most so far)" in need(7).what
     tables = need(7, tmp_table_size=50, max_heap_table_size=30)
-    assert tables.size_bytes == shared + 8 * (each + 30), "a temporary table in memory is the lesser of both"
+    assert tables.size_bytes == shared + 8 * (each + 30 - 20), "the lesser of both, beyond that at the start"
 
 
 def test_what_fitted_still_fits_when_a_few_more_connections_have_come() -> None:

@@ -99,10 +99,25 @@ def test_as_many_connections_as_the_operator_has_chosen_are_enough(
 
 def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Lets a server have had so many connections at once."""
+    counted(monkeypatch, "Max_used_connections", most)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
+    """Lets a server have such a counter."""
     usual = Link.ask
 
     def ask(link: Link, statement: str, values: Sequence[object] = ()) -> tuple[tuple[object, ...], ...]:
         found = usual(link, statement, values)
-        return (("", most),) if "Max_used_connections" in statement else found
+        return (("", count),) if name in statement else found
 
     monkeypatch.setattr(Link, "ask", ask)
+
+
+def test_a_buffer_pool_drops_no_page_unless_memory_is_short(
+    fresh: Callable[[], World], beside: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted(monkeypatch, "Innodb_buffer_pool_bytes_data", 100 * MIB)
+    assert "a buffer pool of 64 MiB drops pages: it holds 100 MiB" in pool(attach(fresh()), 64)
+    assert pool(attach(fresh()), 104) == ""
+    beside(8 * GIB)
+    assert pool(attach(fresh()), 64) == ""

@@ -43,6 +43,7 @@ class Attached:
         version: its version as it says.
         rooms: the limits of its memory and what is there, as when it was looked at last.
         peak: most connections at once that it has told of so far.
+        pages_bytes: what the buffer pool held when it was looked at last.
         privileges: the account's global privileges, in MariaDB's words.
 
     Raises:
@@ -75,7 +76,7 @@ class Attached:
         self.there = variables.read(self.link, names)
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
             raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
-        self.peak, self.rooms = 1, rooms(self.server.pid)
+        self.peak, self.pages_bytes, self.rooms = 1, 0, rooms(self.server.pid)
         self.look_around()
         self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, min(one.limit_bytes for one in self.rooms))
         self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
@@ -91,7 +92,7 @@ class Attached:
         return self._answered(lambda: variables.values(self.link, self._asked))
 
     def look_around(self) -> None:
-        """Learns how many connections there were at once so far, and what else needs memory now.
+        """Learns how many connections there were so far, what the buffer pool holds, and what else needs memory now.
 
         Raises:
             PlantError: it did not answer.
@@ -99,13 +100,14 @@ class Attached:
         """
         most = self._counter("Max_used_connections")
         self.peak = max(self.peak, most)  # FLUSH STATUS forgets it
+        self.pages_bytes = self._counter("Innodb_buffer_pool_bytes_data")
         with contextlib.suppress(NotMeasured):  # what was known stands
             self.rooms = rooms(self.server.pid)
 
     def needs(self, configuration: Mapping[str, int]) -> tuple[Need, ...]:
         """Memory that a configuration takes."""
-        values = {**{name: one.value for name, one in self.there.items()}, **configuration}
-        return memory.needs(values, self.peak, self.rooms)
+        start = {name: one.value for name, one in self.there.items()}
+        return memory.needs({**start, **configuration}, self.peak, self.rooms, start)
 
     def set(self, values: Mapping[str, int]) -> None:
         """Sets values, one after the other, and makes sure that they are in force.

@@ -144,9 +144,11 @@ class Mariadb(Plant):
         return {name: now[name] for name in self._knobs}
 
     def objection(self, configuration: Configuration) -> str:
-        """Why this configuration cannot work: descriptors or memory that there are not, or too few connections.
+        """Why this configuration cannot work: descriptors or memory that there are not, too few connections or pages.
 
         Connections that are refused send no statements, so that the mean time of a statement looks the better for it.
+        Pages that a smaller buffer pool drops are missed for hours, and nothing is gained by it where memory is not
+        short.
 
         What is so already in the configuration at the start is no reason: the operator has chosen it.
         """
@@ -161,6 +163,11 @@ class Mariadb(Plant):
         most, room = self._mariadb.peak, configuration["max_connections"]
         if room < (least := min(foreseen(most), self._chosen["max_connections"])):
             return f"max_connections {room} is less than the {least} to plan for: {most} were open at a time"
+        pages, pool = self._mariadb.pages_bytes, configuration[knobs.BUFFER_POOL]
+        if pool < min(pages, self._chosen[knobs.BUFFER_POOL]) and not overfull(self.needs(self._chosen), ()):
+            return (
+                f"a buffer pool of {pool >> 20} MiB drops pages: it holds {pages >> 20} MiB, and memory is not short"
+            )
         return overfull(self.needs(configuration), self.needs(self._chosen))
 
     def began_with(self, configuration: Configuration) -> None:
