@@ -76,6 +76,26 @@ def groups(pid: int, root: Path = Path("/")) -> dict[str, Group]:
     return found
 
 
+def tasks_left(pid: int, root: Path = Path("/")) -> int | None:
+    """How many more threads the control groups of a process let it start; None where nothing limits them.
+
+    Args:
+        pid: the process.
+        root: as for `groups`.
+
+    Raises:
+        NotMeasured: there is no such process.
+    """
+    own, left = groups(pid, root).get("pids"), list[int]()
+    for group in () if own is None else own.upward():
+        try:
+            most, now = ((group.path / f"pids.{name}").read_text(encoding="ascii") for name in ("max", "current"))
+            left.append(max(0, int(most) - int(now)))
+        except (OSError, ValueError):  # none at the top, and "max" is no limit
+            continue
+    return min(left, default=None)
+
+
 def _lines(path: Path) -> list[str]:
     """The lines of a file of /proc; whoever may name a group or a mount point puts all bytes but a newline there."""
     return [line for line in os.fsdecode(path.read_bytes()).split("\n") if line]

@@ -117,3 +117,11 @@ def test_every_knob_says_what_it_does_and_costs() -> None:
     for dial in found:
         assert dial.knob.description.endswith(".") and dial.knob.cost and dial.location
     assert knobs.ACCEPT_COUNT.how.value == "restart"
+
+
+def test_a_pool_has_no_more_threads_than_the_control_group_lets_it_start() -> None:
+    two = layout(HTTP, MORE)
+    found = {(bean, kind.attribute): kind.default for kind, _, _, bean, _, _ in wanted(two)}
+    most = {left: dials(two, found, 1024, False, left)[0][0].knob.domain for left in (None, 900, 100)}
+    assert [domain.maximum for domain in most.values()] == [2 * 8192, 450, 200], "what is in force may stay"
+    assert "room for 900 more threads (pids.max)" in most[900].limited_by

@@ -11,7 +11,7 @@ from tests._memory_plant import StillClock
 
 from trimtab.core.memory import Room
 from trimtab.errors import NotMeasured
-from trimtab.sensors._cgroup import groups
+from trimtab.sensors._cgroup import groups, tasks_left
 from trimtab.sensors._memory import rooms
 from trimtab.sensors.resources import Resources, probe
 
@@ -170,6 +170,17 @@ def version_2(root: Path, **changes: str) -> None:
             **{f"{group}/{name.replace('_', '.')}": text for name, text in changes.items()},
         },
     )
+
+
+def test_the_fewest_tasks_that_a_group_or_one_above_it_leaves_count(tmp_path: Path) -> None:
+    version_2(tmp_path, pids_max="max", pids_current="60")
+    assert tasks_left(PID, tmp_path) is None
+    above = "sys/fs/cgroup/system.slice"
+    write(tmp_path, {"sys/fs/cgroup/cgroup.controllers": "cpu memory pids"})
+    write(tmp_path, {f"{above}/pids.max": "1024", f"{above}/pids.current": "124"})
+    assert tasks_left(PID, tmp_path) == 900
+    write(tmp_path, {f"{above}/apache2.service/pids.max": "100"})
+    assert tasks_left(PID, tmp_path) == 40
 
 
 def test_version_2_with_a_cpuset_and_a_memory_limit(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from trimtab.plants.tomcat.knobs import Dial
 from trimtab.plants.tomcat.layout import HEAP, Layout, Pool, look
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import Listener, listeners
+from trimtab.sensors._cgroup import tasks_left
 from trimtab.sensors._memory import rooms
 
 LOOK_S = 30.0
@@ -66,7 +67,8 @@ class Attached:
                 values = {spot: value for spot, value in self.values(spots).items() if value is not None}
             self.peaks = {one.endpoint: 0 for one in self.layout.connectors}
             self._rooms = rooms(process.pid)
-            self.dials, self.missing = knobs.dials(self.layout, values, _descriptors(process), restart)
+            files, tasks = _descriptors(process), tasks_left(process.pid)
+            self.dials, self.missing = knobs.dials(self.layout, values, files, restart, tasks)
             self.listeners = self._listeners()
         except (NotMeasured, Refused) as error:
             self.jmx.close()

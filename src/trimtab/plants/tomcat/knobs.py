@@ -20,6 +20,7 @@ values begin so that the one in force is among them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,7 +178,11 @@ def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
 
 
 def dials(
-    layout: Layout, values: Mapping[tuple[str, str], int], descriptors: int, restart: bool
+    layout: Layout,
+    values: Mapping[tuple[str, str], int],
+    descriptors: int,
+    restart: bool,
+    tasks: int | None = None,
 ) -> tuple[tuple[Dial, ...], tuple[str, ...]]:
     """The knobs that exist, and notes on those that do not.
 
@@ -186,8 +191,9 @@ def dials(
         values: MBean and attribute to the value in force.
         descriptors: files and sockets that the server may have open.
         restart: whether connectors may be restarted.
+        tasks: threads that its control groups let it start; None where nothing limits them.
     """
-    found, missing, most_threads = [], [], _most_threads(layout, values)
+    found, missing, most_threads = [], [], _most_threads(layout, values, tasks)
     reusing = {connector.endpoint for connector in layout.connectors if connector.reuses}
     for kind, prefix, label, bean, location, part in wanted(layout):
         name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
@@ -262,13 +268,21 @@ def _of_connector(connector: Connector) -> Iterator[tuple[Kind, str]]:
     yield ACCEPT_COUNT, connector.endpoint
 
 
-def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int]) -> int:
-    """More threads than there may be connections are never busy at once."""
+def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int], tasks: int | None) -> tuple[int, str]:
+    """The most threads that can be of use, or can be had, and what limits them.
+
+    More than there may be connections are never busy at once. Nobody is served by a thread that cannot be started, so
+    each pool may have its share of the tasks that are left, as if it had no thread yet.
+    """
     held = [values.get((one.endpoint, _CONNECTIONS.attribute), -1) for one in layout.connectors]
-    return sum(held) if all(one > 0 for one in held) else _kernel("kernel/threads-max")
+    most = sum(held) if all(one > 0 for one in held) else _kernel("kernel/threads-max")
+    share = math.inf if tasks is None else tasks // max(1, len(layout.connectors))
+    if share < most:
+        return int(share), f"its control group has room for {tasks} more threads (pids.max)"
+    return most, f"{most} connections are held at most, so no more are ever busy"
 
 
-def _most(kind: Kind, value: int, descriptors: int, threads: int) -> tuple[int, str]:
+def _most(kind: Kind, value: int, descriptors: int, threads: tuple[int, str]) -> tuple[int, str]:
     """The greatest value of a knob, and what limits it."""
     if kind.role is Role.CONNECTION_LIMIT:
         most, why = descriptors, f"the server may open {descriptors} files and sockets (ulimit -n)"
@@ -280,7 +294,7 @@ def _most(kind: Kind, value: int, descriptors: int, threads: int) -> tuple[int, 
     elif kind.unit == "bytes":
         most, why = 1 << 20, "two such buffers for each connection"
     else:
-        most, why = threads, f"{threads} connections are held at most, so no more are ever busy"
+        most, why = threads
     return max(most, value), why
 
 
