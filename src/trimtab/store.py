@@ -59,8 +59,10 @@ class Store:
 
     def __init__(self, path: Path | None, create: bool = True) -> None:
         self.path = path
-        name = ":memory:" if path is None or not (create or path.exists()) else os.fspath(path)
+        name = "" if path is None else os.fspath(path)
         try:
+            if path is None or not (create or path.exists()):
+                name = ":memory:"
             if name != ":memory:":
                 _make_private(Path(name))
             self._db = sqlite3.connect(name, timeout=10.0, isolation_level=None)

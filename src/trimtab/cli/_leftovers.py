@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trimtab.cli._plant import attached
 from trimtab.core import Configuration, MoveState, Plant, in_words
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import StoreError, TrimtabError, UsageError
 from trimtab.events import Status
 from trimtab.processes import TICKS_HZ, start_of, uptime_s
 from trimtab.records import Run
@@ -87,7 +87,11 @@ def _undo_killed(args: argparse.Namespace) -> None:
     Raises:
         UsageError: it cannot be undone; or another run still changes these servers.
     """
-    with contextlib.closing(Store(args.store or default_path(), create=False)) as store:
+    try:
+        store = Store(args.store or default_path(), create=False)
+    except StoreError:  # said once the run is to be stored there, after all else that may be wrong
+        return
+    with contextlib.closing(store):
         if not any(run.unfinished and _changes(run) for run in store.runs()):
             return
         with attached(args) as plant:
