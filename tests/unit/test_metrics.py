@@ -6,7 +6,7 @@ import pytest
 
 from trimtab.core import Metric, Sensor, of_class
 from trimtab.errors import UsageError
-from trimtab.metrics import gathered, known, metric
+from trimtab.metrics import failed, gathered, known, metric
 
 
 def test_a_reading_of_a_class_has_the_unit_of_its_metric() -> None:
@@ -46,3 +46,9 @@ def test_two_may_declare_the_same_metric_and_not_two_metrics_of_one_name() -> No
 
 def test_metrics_that_sensors_beside_a_plant_declare_are_known() -> None:
     assert {"open_connections", "children_limit_rate_hz"} <= known().keys()
+
+
+def test_what_counts_failures_is_told_from_all_else() -> None:
+    counts = dict.fromkeys(("client_error_rate_hz", "error_rate_hz", "failed_connection_rate_hz"), 1.0)
+    counts["listen_overflow_rate_hz"] = 2.0
+    assert failed({**counts, "request_rate_hz": 5.0, "unknown_hz": 1.0}) == counts

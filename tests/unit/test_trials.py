@@ -138,6 +138,24 @@ def test_turns_that_leave_open_what_may_be_a_gain_are_taken_once_more() -> None:
     assert isinstance(again, Past) and again.standing == run.loop._standing
 
 
+class Refusing(Noisy):
+    """The plant, which refuses connections where many workers are in force, and answers the others the sooner."""
+
+    def readings(self) -> dict[str, float]:
+        return {**super().readings(), "failed_connection_rate_hz": 30.0 * (self.values["workers"] == 40)}
+
+
+def test_a_winner_with_which_connections_are_refused_goes_back() -> None:
+    run, plant = search((20, 40), Refusing())
+    run.go()
+    claim = state_of(run).claim
+    assert claim is not None and claim.verdict is Verdict.WORSE
+    assert (
+        "no improvement" in claim.why and "more failed with it: failed_connection_rate_hz 30 in place of" in claim.why
+    )
+    assert plant.values["workers"] == START
+
+
 def test_the_claim_is_of_the_turns_and_never_of_the_best_trial() -> None:
     class Lucky(Noisy):
         lucky = 0
