@@ -15,7 +15,8 @@ demo: setup
 	$(bin)/trimtab lab run demo --seeds 1 --fresh --report demo-report.html
 
 test: setup-test
-	$(MAKE) -j 3 --output-sync=target servers-alone unit native lint
+	$(MAKE) -j 2 --output-sync=target lint-python native
+	$(MAKE) -j 3 --output-sync=target servers-alone unit lint-rust
 	$(MAKE) servers-quiet
 
 setup: $(stamp)
@@ -41,7 +42,7 @@ lint: lint-python lint-rust
 lint-python: setup-test
 	$(bin)/ruff check src tests benchmarks tools
 	$(bin)/ruff format --check src tests benchmarks tools
-	nice -n 5 $(bin)/mypy
+	$(bin)/mypy
 	$(bin)/python tools/docs.py --check
 
 lint-rust: setup-test
@@ -49,7 +50,7 @@ lint-rust: setup-test
 	nice -n 5 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked --profile checks -- -D warnings
 
 native: setup-test
-	nice -n 5 cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
+	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 
 unit: setup-test
 	nice -n 5 $(pytest) -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
