@@ -23,6 +23,9 @@ from trimtab.core import (
 from trimtab.guard import of_knobs, review_all
 from trimtab.referee import Judge, of_run
 
+LONGEST_WAIT = 60
+"""How often a search's move may be put off, once a window, before it counts as refused."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -35,6 +38,7 @@ class Standing:
         judge_state: the judge's state; None where nobody judges.
         fate: outcome of the controller's last move that wanted to change something.
         waits: a search's move that the plant has put off; None where there is none.
+        waited: how often it has put that off.
     """
 
     knobs: tuple[Knob, ...] = ()
@@ -43,6 +47,7 @@ class Standing:
     judge_state: Any = None
     fate: Fate | None = None
     waits: Move | None = None
+    waited: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ class Decider:
             return replace(standing, knobs=())
         withdraw = getattr(self.controller, "withdraw", None)
         state = self.controller.start(rest, self.seed) if withdraw is None else withdraw(standing.state, knob)
-        after = self._overseen(replace(standing, knobs=rest, state=state, waits=None))
+        after = self._overseen(replace(standing, knobs=rest, state=state, waits=None, waited=0))
         withdraw = getattr(self.oversight.judge, "withdraw", None)
         return after if withdraw is None else replace(after, judge_state=withdraw(standing.judge_state, rest))
 
@@ -211,9 +216,14 @@ class Decider:
             configuration: what was read back once it was applied; None where it was not.
         """
         if state is MoveState.PUT_OFF and getattr(self.controller, "searches", False):
+            if standing.waited >= LONGEST_WAIT:  # so that a search has an end
+                fate = made.fate(window, MoveState.REFUSED, detail, configuration)
+                return replace(standing, waits=None, waited=0, fate=fate)
             now = {one.name: window.configuration[one.name] for one in standing.knobs}
             waits = replace(made.proposed, changes={**now, **made.proposed.changes})
-            return replace(standing, waits=standing.waits or waits)
+            return replace(standing, waits=standing.waits or waits, waited=standing.waited + 1)
+        if standing.waits is None:
+            standing = replace(standing, waited=0)
         return replace(standing, fate=made.fate(window, state, detail, configuration))
 
     def restored(self, stored: Standing) -> Standing:

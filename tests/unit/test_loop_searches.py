@@ -307,6 +307,15 @@ def test_a_trial_that_is_put_off_is_made_later_with_the_incumbent_in_force_and_n
     assert again.standing == run.loop._standing
 
 
+def test_a_search_whose_trials_are_put_off_without_end_has_one() -> None:
+    run = Run(Busy(10_000), controller=by_trials(Searcher()), duration_s=10_000.0)
+    outcome = run.go()
+    assert outcome.status is Status.DONE
+    assert 60 < run.states.count(MoveState.PUT_OFF) < 200
+    past = run.store.past(run.recorder.run_id)
+    assert past is not None and past[0].standing.waits is None
+
+
 def test_a_trial_that_was_put_off_and_is_refused_then_is_one_that_failed() -> None:
     plant = Busy(2)
     run = Run(plant, controller=Searcher(), duration_s=600.0)

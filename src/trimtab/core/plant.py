@@ -479,7 +479,7 @@ def give_up(error: BaseException, said: str, left: Sequence[str]) -> NoReturn:
         left: a line for each part that could not be taken back.
 
     Raises:
-        ApplyRefused: it was refused, for now or at all.
+        ApplyRefused: it was refused; ApplyLater where it may be made later.
         ApplyFailed: it failed in any other way that is expected of a system under control.
         OperatorEdit: a knob was edited from outside.
         PlantGone: the server has ended.

@@ -16,7 +16,7 @@ from what was in force to what was wanted:
 Where rules among the knobs shorten what was left, what came into force is less than that. `detail` says why: first
 what guards or referee said where they changed the move, then what rules and plant said. Of a move that is put off a
 search is told nothing: it is asked for again, with the incumbent in force meanwhile, and no window until then is a
-trial.
+trial. After sixty times it is told that it was refused.
 """
 
 from __future__ import annotations
