@@ -40,7 +40,7 @@ class Jvm:
         paused: whether its connector is.
         running: whether its connector is.
         parked: whether the thread that takes connections waits at a limit; it goes on only where that is taken away.
-        silent: whether it answers nothing for now; what it is asked meanwhile it does when it answers again.
+        silent: whether it answers nothing; what it is asked meanwhile it does when it answers again.
         late: what it has still to do.
         asked: how many questions there were.
     """

@@ -36,6 +36,7 @@ def test_real_time_is_taken_back_by_the_watchdog_when_trimtab_is_killed(family: 
 def test_real_time_is_taken_back_when_ordinary_programs_get_no_time(family: Family) -> None:
     before = seen(family)
     child = _rr(family)
+    assert {now.policy for now in seen(family).values()} == {putback.RR}
     os.kill(child, signal.SIGSTOP)
     try:
         until(lambda: seen(family) == before)
