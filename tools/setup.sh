@@ -47,8 +47,6 @@ apt_get() { # waits while another apt or dpkg holds one of its locks (a fresh ma
 
 install_packages() { # no server that comes in a package is started, now or at the next boot
     apt_said=$(mktemp)
-    made=
-    trap 'rm -f "$apt_said" "$made"' EXIT
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$policy"
@@ -67,6 +65,22 @@ install_packages() { # no server that comes in a package is started, now or at t
     done
 }
 
+build_native() { # beside what follows; as the installation of trimtab below has it built, which then finds it made
+    say "building the native program beside it (the first time takes a minute or two)"
+    cargo build --quiet --release --manifest-path native/trimtab-native/Cargo.toml &
+    building=$!
+}
+
+stop_building() {
+    [ -z "$building" ] || kill "$building" 2>/dev/null || true
+}
+
+building=
+apt_said=
+made=
+trap 'stop_building; rm -f "$apt_said" "$made"' EXIT
+trap 'exit 130' INT TERM
+
 for_tests=no
 for_labs=no
 case ${1:-} in
@@ -80,6 +94,10 @@ if command -v dpkg-query >/dev/null 2>&1; then
     missing=$(missing_packages "$need_rust" "$for_tests" "$for_labs")
     if [ -n "$missing" ] && [ "$(id -u)" = 0 ]; then
         say "installing Debian packages: $missing"
+        case "$need_rust $missing" in
+        yes* | *build-essential* | *ca-certificates*) ;; # which it needs
+        *) build_native ;;
+        esac
         # shellcheck disable=SC2086  # a list of names
         install_packages $missing || say "apt-get could not install them" >&2
         missing=$(missing_packages "$need_rust" "$for_tests" "$for_labs")
@@ -105,17 +123,12 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     say "making the virtual environment .venv"
     "$python" -m venv --clear .venv || fail "no virtual environment: install its module (Debian: python3-venv) and run this again"
 fi
-say "building the native program (the first time takes a minute or two), and installing the pinned Python packages beside it"
-# As the installation of trimtab below has it built, which then finds it made.
-cargo build --quiet --release --manifest-path native/trimtab-native/Cargo.toml &
-building=$!
-trap 'kill "$building" 2>/dev/null || true; exit 130' INT TERM
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt || {
-    kill "$building" 2>/dev/null || true
+say "installing the pinned Python packages"
+[ -n "$building" ] || build_native
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt ||
     fail "the pinned Python packages could not be installed"
-}
 wait "$building" || fail "the native program could not be built"
-trap - INT TERM
+building=
 say "installing trimtab"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 say "done: .venv/bin/trimtab --help"

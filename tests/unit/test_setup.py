@@ -79,6 +79,28 @@ def test_what_is_missing_is_installed_and_what_only_tests_need_is_left_out(machi
     assert not (machine.directory / "policy-rc.d").exists()
 
 
+@pytest.mark.parametrize(("missing", "beside"), [("for-tests", True), ("build-essential", False)])
+def test_the_native_program_is_built_while_packages_come_unless_it_needs_them(
+    machine: Machine, missing: str, beside: bool
+) -> None:
+    machine.write("packages.txt", missing)
+    machine.program("cargo", 'echo cargo 1.99.0; [ "$1" != build ] || echo built >>log')
+    patience = 200 if beside else 0
+    waiting = f"n=0; until grep -q built log || [ $n = {patience} ]; do /bin/sleep 0.1; n=$((n + 1)); done"
+    machine.program("apt-get", f'case "$*" in *install*) {waiting} ;; esac{APT}')
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    words = [line for line in machine.log() if line == "built" or "install" in line]
+    assert [word == "built" for word in words] == ([True, False] if beside else [False, True])
+
+
+def test_a_program_that_cannot_be_built_ends_it_with_the_reason(machine: Machine) -> None:
+    machine.program("cargo", 'echo cargo 1.99.0; [ "$1" != build ] || exit 101')
+    done = machine.set_up()
+    assert done.returncode == 1
+    assert "the native program could not be built" in done.stderr
+
+
 def test_beside_another_apt_it_waits_for_the_lock_and_says_so_once(machine: Machine) -> None:
     machine.write("held", "once", "twice")
     done = machine.set_up("--test")
