@@ -84,7 +84,7 @@ from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.mix import mix_of
 from trimtab.search.pace import pace_of
 from trimtab.search.region import Region
-from trimtab.search.space import Values, in_force, named, of_many, point_of
+from trimtab.search.space import Values, in_force, named, of_many, points_of
 from trimtab.search.trust_region_state import TrustRegionState
 
 MOST_RADIUS = 0.4
@@ -247,7 +247,7 @@ class TrustRegion:
         for values in state.earlier:
             return replace(state, earlier=state.earlier[1:]), values, "it was the best on an earlier load"
         known = [one for one in era.trials if one.y is not None]
-        x = np.array([point_of(state.knobs, one.values) for one in known])
+        x = points_of(state.knobs, [one.values for one in known])
         model = LocalModel(x, np.array([one.y for one in known], dtype=float), state.knobs, era.noise, state.scales)
         state, challenger = self._challenged(replace(state, scales=model.scales), model)
         incumbent = state.incumbent
@@ -322,16 +322,16 @@ class TrustRegion:
         if not found or state.radius < self.least_radius:
             return self._ended(state, "no better one was found, and the region is small")
 
-        def score(asked: Sequence[Values]) -> Array:
-            means, deviations = self._against(state, model, asked)
+        def score(means: Array, deviations: Array) -> Array:
             risk = means + HARM_QUANTILE * deviations
             return np.where(risk <= HARM, means - self.optimism * deviations, _UNSAFE + risk)  # Eq. (T1)
 
-        found = [values for values in region.improved(found, score) if values not in tried]
+        near = region.improved(found, lambda asked: score(*self._against(state, model, asked)))
+        found = [values for values in near if values not in tried]
         means, deviations = self._against(state, model, found)
         if np.min(means - 2 * deviations) > -self.least_gain:  # Eq. (T4)
             return self._ended(state, f"nothing near it promises {self.least_gain:.0%}")
-        pick = int(np.argmin(score(found)))
+        pick = int(np.argmin(score(means, deviations)))
         expected = float(means[pick]), float(deviations[pick])
         said = f"trial {len(state.told) + 1}, {expected[0]:+.1%} expected, to within {expected[1]:.1%}"
         return replace(state, failures=state.failures + 1, expected=expected), found[pick], said
@@ -339,8 +339,8 @@ class TrustRegion:
     def _against(self, state: TrustRegionState, model: LocalModel, asked: Sequence[Values]) -> tuple[Array, Array]:
         """How much more than the incumbent configurations cost by the model: means, standard deviations."""
         assert state.incumbent is not None
-        points = np.array([point_of(state.knobs, values) for values in asked])
-        return model.against(points, np.array(point_of(state.knobs, state.incumbent)))
+        points = points_of(state.knobs, [*asked, state.incumbent])
+        return model.against(points[:-1], points[-1])
 
     def _ended(self, state: TrustRegionState, why: str) -> tuple[TrustRegionState, Values, str]:
         """The end of the search, with the incumbent in force."""

@@ -40,7 +40,7 @@ from trimtab.core import Knob
 from trimtab.search.era import Era
 from trimtab.search.evidence import Told
 from trimtab.search.local_model import Array
-from trimtab.search.space import Values, point_of
+from trimtab.search.space import Values, points_of
 
 LEVEL = 0.01
 """Probability of naming any knob without an effect, in one report."""
@@ -104,7 +104,7 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
             known.setdefault(one.values, []).append(one.y)
     if not known:
         return tuple(Matter(knob.name, False, moved=False) for knob in knobs)
-    x = np.array([point_of(knobs, values) for values in known])
+    x = points_of(knobs, list(known))
     y: Array = np.array([math.fsum(ys) / len(ys) for ys in known.values()])
     noise: Array = np.array([(1.0 + 1.0 / len(ys)) / 2.0 for ys in known.values()])
     moved = [k for k in range(len(knobs)) if np.ptp(x[:, k]) > 0]

@@ -6,8 +6,12 @@ coordinate are equal factors. A choice is the index of its name. What is asked f
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from trimtab.core import Domain, Knob, Move
 from trimtab.errors import UsageError
@@ -35,16 +39,15 @@ def coordinate(domain: Domain, value: int) -> float:
     above, span = value - domain.minimum, domain.maximum - domain.minimum
     if span == 0:
         return 0.0
-    unit = _unit(domain)
-    whole = math.log1p(span / unit) if unit else float(span)
+    unit, whole = _scale(domain)
     return min(1.0, max(0.0, (math.log1p(max(0, above) / unit) if unit else above) / whole))
 
 
 def value_at(domain: Domain, x: float) -> int:
     """The member of the domain that is nearest to a coordinate; outside of 0 to 1 the nearest bound."""
-    x, span = min(1.0, max(0.0, x)), domain.maximum - domain.minimum
-    unit = _unit(domain)
-    return domain.clip(domain.minimum + (unit * math.expm1(x * math.log1p(span / unit)) if unit else x * span))
+    x = min(1.0, max(0.0, x))
+    unit, whole = _scale(domain)
+    return domain.clip(domain.minimum + (unit * math.expm1(x * whole) if unit else x * whole))
 
 
 def member_above(domain: Domain, value: float) -> int:
@@ -62,6 +65,15 @@ def member_below(domain: Domain, value: float) -> int:
 def point_of(knobs: Sequence[Knob], values: Sequence[int]) -> Point:
     """The coordinates of a configuration."""
     return tuple(coordinate(knob.domain, value) for knob, value in zip(knobs, values, strict=True))
+
+
+def points_of(knobs: Sequence[Knob], many: Sequence[Values]) -> npt.NDArray[np.float64]:
+    """The coordinates of many configurations, one row for each: `point_of` at once."""
+    unit, whole = np.array([_scale(knob.domain) for knob in knobs]).T
+    least = np.array([knob.domain.minimum for knob in knobs], dtype=float)
+    above = np.maximum(0.0, np.array(many, dtype=float) - least)
+    apart = np.where(unit > 0, np.log1p(above / np.where(unit > 0, unit, 1.0)), above)
+    return np.minimum(1.0, np.where(whole > 0, apart / np.where(whole > 0, whole, 1.0), 0.0))
 
 
 def values_at(knobs: Sequence[Knob], point: Sequence[float]) -> Values:
@@ -97,8 +109,12 @@ def restart(knobs: Sequence[Knob], first: Values, method: str) -> Move:
     return Move(changes, f"{method}: it starts again from here", phase="trial", incumbent=changes)
 
 
-def _unit(domain: Domain) -> float:
-    """Unit of ratios: the minimum where it is above a step, else a step; 0 where steps are equal."""
+@functools.lru_cache(maxsize=1024)
+def _scale(domain: Domain) -> tuple[float, float]:
+    """Unit of ratios (the minimum if above a step, else a step; 0 where steps are equal), and the width in it."""
     span = domain.maximum - domain.minimum
     wide = domain.logarithmic or span >= _DECADES * max(domain.step, domain.minimum)
-    return float(max(domain.step, domain.minimum)) if wide and not domain.choices else 0.0
+    if not wide or domain.choices:
+        return 0.0, float(span)
+    unit = float(max(domain.step, domain.minimum))
+    return unit, math.log1p(span / unit)

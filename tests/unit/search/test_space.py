@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core import Domain
-from trimtab.search.space import coordinate, value_at
+from trimtab.core import Domain, How, Knob
+from trimtab.search.space import coordinate, point_of, points_of, value_at
 
 DOMAINS = [
     Domain(0, 100, 5),
@@ -36,3 +36,11 @@ def test_equal_steps_are_equal_factors_in_a_wide_domain_and_equal_differences_in
     assert [value_at(Domain(1, 10_000), x) for x in (0, 0.25, 0.5, 0.75, 1)] == [1, 10, 100, 1000, 10_000]
     assert [value_at(Domain(0, 100, 5), x) for x in (0, 0.25, 0.5, 0.75, 1)] == [0, 25, 50, 75, 100]
     assert coordinate(Domain(1024, 1024 * 64, logarithmic=True), 8192) == pytest.approx(0.5)
+
+
+@given(data=st.data())
+def test_many_configurations_have_the_coordinates_that_each_has(data: st.DataObject) -> None:
+    knobs = [Knob(f"k{k}", "", "", domain, domain.minimum, How.LIVE, "", "") for k, domain in enumerate(DOMAINS)]
+    one = st.tuples(*(st.integers(domain.minimum, domain.maximum) for domain in DOMAINS))
+    many = data.draw(st.lists(one, min_size=1, max_size=3))
+    assert points_of(knobs, many).tolist() == [[*point_of(knobs, values)] for values in many]
