@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import itertools
 import os
@@ -122,13 +123,22 @@ class Held(Asked):
         return super().wait()
 
 
+@functools.cache
+def _classes() -> dict[str, bytes]:
+    """The application's classes, compiled once."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-classes-") as name:
+        sources = sorted(map(str, SOURCES.glob("*.java")))
+        command = ["javac", "-J-XX:TieredStopAtLevel=1", "-cp", str(HOME / "lib" / "servlet-api.jar")]
+        subprocess.run([*command, "--release", "11", "-d", name, *sources], check=True)
+        return {path.name: path.read_bytes() for path in Path(name).iterdir()}
+
+
 def built(directory: Path) -> Path:
     """The application, compiled."""
     classes = directory / "WEB-INF" / "classes"
     classes.mkdir(parents=True)
-    sources = sorted(map(str, SOURCES.glob("*.java")))
-    command = ["javac", "-cp", str(HOME / "lib" / "servlet-api.jar"), "--release", "11", "-d", str(classes), *sources]
-    subprocess.run(command, check=True)
+    for name, code in _classes().items():
+        (classes / name).write_bytes(code)
     (directory / "page.txt").write_text("a page\n")
     (directory / "long.txt").write_text("x" * 30_000)
     return directory
@@ -139,7 +149,8 @@ def private(jdbc: Jdbc | None = NOWHERE, **fields: object) -> Iterator[Bed]:
     """A small private Tomcat with an application that takes its time."""
     with tempfile.TemporaryDirectory(prefix="trimtab-app-") as name:
         app = built(Path(name) / "app")
-        spec = TomcatSpec(webapp=app, heap_bytes=128 << 20, jdbc=jdbc, **fields)  # type: ignore[arg-type]
+        quick = ("-XX:TieredStopAtLevel=1",)  # it lives for some seconds
+        spec = TomcatSpec(webapp=app, heap_bytes=128 << 20, jdbc=jdbc, java_options=quick, **fields)  # type: ignore[arg-type]
         with TomcatTestbed(spec, start_patience_s=60.0) as testbed:
             yield Bed(testbed)
 
