@@ -86,6 +86,7 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
         patience_left_s: patience left to those when they failed, in sum, in seconds; 0 for one that timed out.
         unasked: requests that visits given up after a failure would still have asked for.
         resent: requests sent again because the server had closed the idle connection; not errors.
+        waited_s: for how long requests were due and without a reply, in sum, answered or not, in seconds.
         outstanding: requests due and without a reply at the end: censored.
         unsent: requests due and not yet sent at the end: censored.
         browsing: its browsers' work; only for classes that walk a graph.
@@ -107,6 +108,7 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
     patience_left_s: float
     unasked: int
     resent: int
+    waited_s: float
     outstanding: int
     unsent: int
     browsing: Browsing | None = None
@@ -131,8 +133,8 @@ class Interval(_Report, frozen=True, tag="interval"):
 
     @property
     def waited_s(self) -> float:
-        """Seconds that requests waited for their replies, answered or not, from their number at its end."""
-        return self.duration_s * sum(one.outstanding for one in self.classes)
+        """Seconds that requests waited for their replies, answered or not."""
+        return sum(one.waited_s for one in self.classes)
 
     @property
     def patience_left_s(self) -> float:

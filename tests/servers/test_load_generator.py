@@ -31,6 +31,7 @@ def test_every_request_counted_is_one_that_the_server_saw() -> None:
     assert one.body_bytes == 600 * 1000
     assert (one.page_intended.count, one.request_actual.count, one.connect.count) == (150, 600, 50)
     assert (one.errors, one.resent, one.outstanding, one.unsent) == ({}, 0, 0, 0)
+    assert one.waited_s == pytest.approx(600 * (one.request_intended.mean_s or 0.0), rel=1e-3)
 
 
 @pytest.mark.parametrize(

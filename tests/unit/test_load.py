@@ -26,8 +26,8 @@ class Generator:
 
     def __iter__(self) -> Iterator[str]:
         for report in (
-            INTERVAL | {"classes": [CLASS | {"outstanding": 3, "patience_left_s": 0.0}]},
-            INTERVAL | {"duration_s": 0.5, "classes": [CLASS | {"outstanding": 4, "patience_left_s": 60.0}]},
+            INTERVAL | {"classes": [CLASS | {"waited_s": 2.5, "patience_left_s": 0.0}]},
+            INTERVAL | {"duration_s": 0.5, "classes": [CLASS | {"waited_s": 1.25, "patience_left_s": 60.0}]},
             SUMMARY | {"classes": [CLASS | {"patience_left_s": 60.0}]},
         ):
             yield json.dumps(report)
@@ -46,4 +46,4 @@ def test_what_requests_waited_has_those_that_failed_until_their_time_out(monkeyp
     monkeypatch.setattr(load, "Native", Generator)
     with load.LoadRun("127.0.0.1:1", [USERS], 2.0, StillClock(0.0)) as run:
         run.wait()
-        assert run.waited_s == 1.0 * 3 + 0.5 * 4 + 60.0
+        assert run.waited_s == 2.5 + 1.25 + 60.0

@@ -19,6 +19,7 @@ CLASS = {
     "errors": {"reset": 2},
     **dict.fromkeys(COUNTS, 3),
     "patience_left_s": 2.5,
+    "waited_s": 1.5,
     "unasked": 3,
     **dict.fromkeys(TIMES, LATENCY),
 }
@@ -55,10 +56,10 @@ def test_reports_keep_every_figure() -> None:
     assert summary.classes[0].errors == {"reset": 2}
 
 
-def test_waiting_is_what_is_outstanding_and_patience_left_stands_beside_it() -> None:
+def test_waiting_is_that_of_all_classes_and_patience_left_stands_beside_it() -> None:
     interval = parse(INTERVAL | {"duration_s": 0.5, "classes": [CLASS, CLASS | {"patience_left_s": 4.0}]})
     assert isinstance(interval, Interval)
-    assert interval.waited_s == 0.5 * (3 + 3)
+    assert interval.waited_s == 1.5 + 1.5
     assert interval.patience_left_s == 6.5
 
 

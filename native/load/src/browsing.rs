@@ -98,8 +98,7 @@ impl<'a> Engine<'a> {
         };
         let close = crowd.connection == Connection::PerRequest;
         let bytes = browser.request(&crowd.host, close, filled);
-        tally.outstanding += 1;
-        tally.unsent += 1;
+        tally.begin(intended_ns);
         if let Some(session) = self.sessions.get_mut(lane) {
             session.ask(crowd, bytes, image, intended_ns, now_ns);
             self.dispatch(lane, now_ns);

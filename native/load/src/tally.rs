@@ -153,7 +153,13 @@ pub struct Tally {
     pub now: Stretch,
     total: Stretch,
     /// Requests begun and without a reply.
-    pub outstanding: u64,
+    outstanding: u64,
+    /// When they were due, in sum.
+    due_ns: u128,
+    /// For how long those waited that have ended, in sum.
+    ended_ns: u128,
+    /// For how long all had waited at the last interval's end, in sum.
+    told_ns: u128,
     /// Requests begun and not yet sent.
     pub unsent: u64,
     /// What its browsers do, if it has any.
@@ -171,9 +177,31 @@ impl Tally {
             now: Stretch::new()?,
             total: Stretch::new()?,
             outstanding: 0,
+            due_ns: 0,
+            ended_ns: 0,
+            told_ns: 0,
             unsent: 0,
             journal: None,
         })
+    }
+
+    /// Counts a request as begun, which was due at `due_ns` or is now.
+    pub fn begin(&mut self, due_ns: u64) {
+        self.outstanding += 1;
+        self.unsent += 1;
+        self.due_ns += u128::from(due_ns);
+    }
+
+    /// Counts a request as over, answered or not, which was due at `due_ns`.
+    pub fn end(&mut self, due_ns: u64, now_ns: u64) {
+        self.outstanding -= 1;
+        self.due_ns -= u128::from(due_ns);
+        self.ended_ns += u128::from(now_ns - due_ns);
+    }
+
+    /// For how long all requests begun have waited since they were due, in sum.
+    fn waited_ns(&self, now_ns: u64) -> u128 {
+        self.ended_ns + u128::from(now_ns) * u128::from(self.outstanding) - self.due_ns
     }
 
     /// Counts a failed request.
@@ -190,7 +218,9 @@ impl Tally {
     /// # Arguments
     /// `overdue`: requests that the generator should have begun and has not.
     pub fn interval(&mut self, overdue: u64, now_ns: u64) -> Class {
+        let waited_ns = self.waited_ns(now_ns);
         let class = Class {
+            waited_s: (waited_ns - self.told_ns) as f64 * 1e-9,
             page_intended: self.now.page_intended.figures(),
             page_actual: self.now.page_actual.figures(),
             request_intended: self.now.request_intended.figures(),
@@ -205,6 +235,7 @@ impl Tally {
                 .map(|journal| journal.interval(now_ns)),
             ..self.now.counts(&self.name)
         };
+        self.told_ns = waited_ns;
         self.total.drain(&mut self.now);
         class
     }
@@ -216,6 +247,7 @@ impl Tally {
     pub fn summary(&mut self, overdue: u64, now_ns: u64) -> anyhow::Result<Class> {
         self.total.drain(&mut self.now);
         Ok(Class {
+            waited_s: self.waited_ns(now_ns) as f64 * 1e-9,
             page_intended: self.total.page_intended.summary()?,
             page_actual: self.total.page_actual.summary()?,
             request_intended: self.total.request_intended.summary()?,
@@ -241,10 +273,26 @@ mod tests {
     #[test]
     fn what_the_generator_owes_is_outstanding_and_unsent() {
         let mut tally = Tally::new("a").expect("tally");
-        (tally.outstanding, tally.unsent) = (5, 2);
+        (0..5).for_each(|_| tally.begin(0));
+        tally.unsent = 2;
         let interval = tally.interval(10, 0);
         assert_eq!((interval.outstanding, interval.unsent), (15, 12));
         let summary = tally.summary(3, 0).expect("summary");
         assert_eq!((summary.outstanding, summary.unsent), (8, 5));
+    }
+
+    #[test]
+    fn what_requests_waited_is_theirs_from_when_they_were_due_however_intervals_lie() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut tally = Tally::new("a").expect("tally");
+        tally.begin(SECOND); // answered within the first interval
+        tally.end(SECOND, SECOND * 3 / 2);
+        tally.begin(2 * SECOND); // answered in the second
+        assert_eq!(tally.interval(0, 3 * SECOND).waited_s, 0.5 + 1.0);
+        tally.end(2 * SECOND, 5 * SECOND);
+        tally.begin(2 * SECOND); // begun late, and never answered
+        assert_eq!(tally.interval(0, 6 * SECOND).waited_s, 2.0 + 4.0);
+        let summary = tally.summary(0, 7 * SECOND).expect("summary");
+        assert_eq!(summary.waited_s, 0.5 + 3.0 + 5.0);
     }
 }

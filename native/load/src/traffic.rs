@@ -80,8 +80,7 @@ impl<'a> Engine<'a> {
             return;
         };
         session.click(crowd, intended_ns, now_ns);
-        tally.outstanding += 1;
-        tally.unsent += 1;
+        tally.begin(intended_ns);
         self.dispatch(id, now_ns);
     }
 
@@ -90,8 +89,7 @@ impl<'a> Engine<'a> {
             return;
         };
         session.fetch(crowd, intended_ns, now_ns);
-        tally.outstanding += 1;
-        tally.unsent += 1;
+        tally.begin(intended_ns);
         self.dispatch(id, now_ns);
     }
 
@@ -203,7 +201,7 @@ impl<'a> Engine<'a> {
             return;
         };
         tally.fail(kind, session.left_ns(now_ns));
-        tally.outstanding -= 1;
+        tally.end(session.intended_ns, now_ns);
         if session.phase == Phase::Unsent {
             tally.unsent -= 1;
         }
@@ -262,7 +260,7 @@ fn count_reply(
     now_ns: u64,
     taken_ns: u64,
 ) {
-    tally.outstanding -= 1;
+    tally.end(session.intended_ns, now_ns);
     if session.phase == Phase::Unsent {
         tally.unsent -= 1;
     }

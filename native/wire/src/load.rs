@@ -108,6 +108,9 @@ pub struct Class {
     pub unasked: u64,
     /// Requests sent again on a new connection because the server had closed the idle one; not errors.
     pub resent: u64,
+    /// For how long requests were due and without a reply, in sum; a request that the generator begins late counts from
+    /// when it was due, once it is begun.
+    pub waited_s: f64,
     /// Requests due and without a reply at the end of the interval: censored.
     pub outstanding: u64,
     /// Those of `outstanding` that are not yet sent (waiting for a connection or the generator): censored.

@@ -27,7 +27,7 @@ mod golden {
                 r#"{{"class":"wagon","requests":1,"pages":1,"sessions":1,"connections":1,"body_bytes":2,"#,
                 r#""page_intended":{f},"page_actual":{f},"request_intended":{f},"request_actual":{f},"#,
                 r#""connect":{n},"first_byte":{f},"errors":{{"http_5xx":3,"local":1}},"#,
-                r#""patience_left_s":7.5,"unasked":8,"resent":4,"outstanding":5,"unsent":6}}"#
+                r#""patience_left_s":7.5,"unasked":8,"resent":4,"waited_s":1.5,"outstanding":5,"unsent":6}}"#
             ),
             f = FIGURES,
             n = NONE
@@ -61,6 +61,7 @@ mod golden {
             patience_left_s: 7.5,
             unasked: 8,
             resent: 4,
+            waited_s: 1.5,
             outstanding: 5,
             unsent: 6,
             browsing: None,

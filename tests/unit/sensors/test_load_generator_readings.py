@@ -14,7 +14,7 @@ from trimtab.load_reports import Class, Interval, Latency
 from trimtab.sensors.load_generator import SENSOR, aggregated
 
 NONE = Latency(0, None, None, None, None, None, None)
-IDLE = Class("all", 0, 0, 0, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, {}, 0, 0, 0, 0, 0)
+IDLE = Class("all", 0, 0, 0, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, {}, 0, 0, 0, 0, 0, 0)
 
 
 def seen(count: int, mean_s: float, p95_s: float) -> Latency:
@@ -46,6 +46,7 @@ def test_means_are_weighted_by_their_samples_over_intervals_and_classes() -> Non
         page_intended=seen(1, 4.0, 4.0),
         request_intended=seen(10, 0.3, 0.4),
         request_actual=seen(10, 0.1, 0.2),
+        waited_s=4.0,
         outstanding=8,
         unsent=5,
     )
@@ -61,10 +62,13 @@ def test_means_are_weighted_by_their_samples_over_intervals_and_classes() -> Non
         errors={"reset": 1, "timeout": 2},
         patience_left_s=9.5,
         unasked=6,
+        waited_s=1.5,
         outstanding=3,
         unsent=2,
     )
-    readings = aggregated([interval(first, IDLE), interval(second, replace(IDLE, outstanding=1, unsent=1))])
+    readings = aggregated(
+        [interval(first, IDLE), interval(second, replace(IDLE, waited_s=0.5, outstanding=1, unsent=1))]
+    )
     assert readings == pytest.approx(
         {
             "client_page_time_s": 2.5,
