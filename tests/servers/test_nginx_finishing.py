@@ -11,6 +11,7 @@ import pytest
 from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, private
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
+from trimtab.core.memory import Room
 from trimtab.errors import ApplyLater
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.plant import Nginx
@@ -130,11 +131,11 @@ def test_restore_and_rollback_are_never_kept_waiting(bed: Bed) -> None:
         assert len(lasting.finishing()) == 4
 
 
-def test_one_change_is_enough_to_wait_for_where_its_processes_take_much_of_the_memory(bed: Bed) -> None:
-    server = Attached(bed.master, None, True)
-    assert server.memory is not None
-    server.memory = (server.memory[0], 1 << 20)
-    nginx = Nginx(SystemClock(), server, Patience(drain_s=0.2))
+def test_one_change_is_enough_to_wait_for_where_its_processes_take_much_of_the_memory(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.plants.nginx.attached.rooms", lambda pid: [Room("the machine", 3 << 20)])
+    nginx = attached(bed)
     with Lasting(bed) as lasting:
         set_to(nginx, lasting, 600)
         said = r"1 process of an earlier configuration still finishes, with \d+ MiB, more than 10% of the memory"

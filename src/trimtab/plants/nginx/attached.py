@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.clock import SystemClock
+from trimtab.core.memory import Room
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
@@ -19,12 +21,11 @@ from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
-from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, cut_ms, knobs, value_of
+from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, cut_ms, kept_bytes, knobs, value_of
 from trimtab.plants.nginx.locations import NAME, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
-from trimtab.sensors._cgroup import groups
-from trimtab.sensors._memory import limited
+from trimtab.sensors._memory import rooms
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05
@@ -50,7 +51,8 @@ class Attached:
         in_force: knob name to the value with which it runs, of all knobs.
         cut_ms: the time after which old processes end with what they have; None for never.
         finishing: processes that still finish since changes of ours.
-        memory: what limits its memory, and the limit in bytes; None where that cannot be read.
+        rooms: the limits of its memory and what is there, as when it was looked at last; none where they cannot be
+            read.
         notes: notes for the user, one line each.
         standstill: None: its new workers serve before the old ones leave.
 
@@ -79,12 +81,12 @@ class Attached:
             if status_url is not None or self.shared is None:
                 raise
         self.in_force: dict[str, int] = {}
+        self.rooms: tuple[Room, ...] = ()
         self.cut_ms: int | None = None
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
         self.finishing = Finishing(master, self.in_force)
-        self.memory = _memory_of(master.pid)
         self.possible = locations(config, edit)
         files = min((n for pid, _ in self._workers if (n := open_files(pid))), default=None)
         movable = chosen(self.possible)
@@ -130,6 +132,7 @@ class Attached:
             self.notes += [note] if note not in self.notes else []
             values["worker_processes"] = len(now)
         self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
+        self._look_around()
 
     def permitted(self, paths: Iterable[Path], accept_lost: bool) -> None:
         """Makes sure that nginx may be signalled and these files written, and that no ordinary request is cut by it.
@@ -162,6 +165,14 @@ class Attached:
         # One that crashed was replaced by itself; a reload replaces them all.
         if now and now.isdisjoint(self._workers):
             self.read_running()
+        else:
+            self._look_around()
+
+    def _look_around(self) -> None:
+        """Learns what else needs memory now, beside what the processes of this configuration keep for connections."""
+        held = kept_bytes(self.in_force)
+        with contextlib.suppress(NotMeasured, OSError):  # what was known stands
+            self.rooms = tuple(room._replace(held_bytes=held) for room in rooms(self.master.pid))
 
     def _require_its_own(self, config: Configuration) -> None:
         """Makes sure that this is the configuration it was started with: it writes its process id where that says."""
@@ -200,16 +211,6 @@ class Attached:
                 "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
                 "browsers do"
             )
-
-
-def _memory_of(pid: int) -> tuple[str, int] | None:
-    """What limits a process's memory, and the limit in bytes; None where that cannot be read."""
-    try:
-        memory, limit_bytes = limited(groups(pid), Path("/"))
-    except (NotMeasured, OSError):
-        return None
-    memory.close()
-    return memory.where, limit_bytes
 
 
 def _process_id(path: Path) -> str:

@@ -70,6 +70,15 @@ SETTINGS: Mapping[str, Setting] = {
 """The directive of each knob; the first is moved where none is named."""
 
 
+def kept_bytes(values: Mapping[str, int]) -> int:
+    """What all processes of a configuration keep for connections.
+
+    Args:
+        values: knob to value.
+    """
+    return values["worker_processes"] * values["worker_connections"] * CONNECTION_BYTES
+
+
 def set_by(configuration: Configuration, knob: str) -> Directive | None:
     """The directive that sets a knob; None where nginx's default holds."""
     setting = SETTINGS[knob]

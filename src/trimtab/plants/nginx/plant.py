@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from trimtab.core import Clock, Configuration, Prepared, Sensor
-from trimtab.core.memory import Need, overfull
+from trimtab.core.memory import Need, overfull, under
 from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
-from trimtab.plants.nginx.knobs import CONNECTION_BYTES
+from trimtab.plants.nginx.knobs import kept_bytes
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.locations import Nowhere, chosen
 from trimtab.plants.nginx.process import Master
@@ -128,13 +128,10 @@ class Nginx(ReloadedPlant):
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """What processes keep for connections, twice: a reload has old ones and new ones at a time."""
-        nginx = self._server
-        if nginx.memory is None:
-            return ()
-        values = {**nginx.in_force, **configuration}
+        values = {**self._server.in_force, **configuration}
         processes, connections = values["worker_processes"], values["worker_connections"]
         what = f"what {processes} old and as many new processes keep for {connections} connections each"
-        return (Need(what, 2 * processes * connections * CONNECTION_BYTES, *nginx.memory),)
+        return under(what, 2 * kept_bytes(values), self._server.rooms)
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for what the operator has chosen."""
@@ -151,7 +148,7 @@ class Nginx(ReloadedPlant):
         """
         prepared, nginx = super().prepare(changes), self._server
         now = {knob: nginx.in_force[knob] for knob in self._knobs if knob not in self._down}
-        limit_bytes = None if nginx.memory is None else nginx.memory[1]
+        limit_bytes = min((room.limit_bytes for room in nginx.rooms), default=None)
         if prepared.detail is not None and (why := nginx.finishing.too_many(now, prepared.changes, limit_bytes)):
             raise ApplyLater(why)
         return prepared
