@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers import _private_fpm, _private_nginx
+from tests.servers import _private_fpm, _private_mariadb, _private_nginx
 from tests.servers._private_nginx import CPUS, MORE
 from tests.servers._under_gate import until
 from trimtab.errors import ApplyFailed, PlantGone
@@ -132,3 +134,21 @@ def test_what_the_operator_edits_in_the_middle_of_a_change_outlives_its_being_ta
     assert bed.web.config.read_text() == text.replace("gzip on;", "gzip off;")
     until(lambda: bed.web.processes() == CPUS, "nginx has not its old number of processes")
     stack.close()
+
+
+def test_a_database_that_stands_still_keeps_the_server_before_it_from_nothing(tmp_path: Path) -> None:
+    with _private_nginx.private() as web, _private_mariadb.private(tmp_path) as data:
+        files, stack = web.files(), Stack(web.attach(), data.attach())
+        stack.apply({"worker_processes": MORE, "max_connections": 101})
+        pid, restoring = data.testbed.pid, threading.Thread(target=stack.restore)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            restoring.start()
+            until(lambda: web.files() == files, "nginx waits for MariaDB")
+            assert restoring.is_alive(), "MariaDB is asked again"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            restoring.join()
+        assert data.values()["max_connections"] == 151
+        until(lambda: web.processes() == CPUS, "nginx has not its old number of processes")
+        stack.close()

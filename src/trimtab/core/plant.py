@@ -403,6 +403,10 @@ class Plant(ABC):
     def restore(self) -> None:
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""
 
+    def silent(self) -> bool:
+        """Whether the server answers nothing within a moment: the others of a stack are put back before it."""
+        return False
+
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
         return ""
@@ -438,10 +442,8 @@ class Plant(ABC):
     def _past_edits(self) -> Configuration:
         """The configuration in force, past edits of the operator's, which are said once for each knob."""
         for _ in self.knobs():
-            try:
+            with contextlib.suppress(OperatorEdit):
                 return self.configuration()
-            except OperatorEdit:
-                continue
         return self.configuration()
 
 

@@ -206,7 +206,7 @@ class Stack(Plant):
             raise ApplyFailed("; ".join(left))
 
     def restore(self) -> None:
-        """Puts back all parts, the last first.
+        """Puts back all parts, the last first, but those that do not answer after all others.
 
         Raises:
             ApplyFailed: one could not be put back; the others are.
@@ -218,7 +218,7 @@ class Stack(Plant):
         return "; ".join(left for part in self.parts if (left := part.leftover()))
 
     def undo_leftover(self) -> None:
-        """Undoes earlier runs, the last part first.
+        """Undoes earlier runs, the last part first, but those that do not answer after all others.
 
         Raises:
             ApplyFailed: in one it could not be undone; in the others it is.
@@ -241,11 +241,13 @@ class Stack(Plant):
     def _in_all(self, put_back: Callable[[Plant], None]) -> None:
         """Puts back something in every part, the last first, also where one of them cannot.
 
+        One that does not answer may be asked again for minutes, in which the others are not to be kept as they are.
+
         Raises:
             ApplyFailed: one could not.
         """
         left = []
-        for part in reversed(self.parts):
+        for part in sorted(reversed(self.parts), key=_silent):
             try:
                 put_back(part)
             except Exception as error:  # a defect too: the other parts are put back all the same
@@ -269,6 +271,14 @@ class Stack(Plant):
             yield
         except OperatorEdit as error:
             raise OperatorEdit(self._names[part].get(error.knob, error.knob), str(error)) from error
+
+
+def _silent(part: Plant) -> bool:
+    """Whether a part does not answer; a defect in asking keeps no other from being put back."""
+    try:
+        return part.silent()
+    except Exception:
+        return True
 
 
 def _called(part: Plant) -> str:

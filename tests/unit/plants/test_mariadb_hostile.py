@@ -171,6 +171,19 @@ def test_who_says_a_byte_every_few_seconds_is_waited_for_no_longer_than_for_one_
     assert peer.closed
 
 
+@pytest.mark.parametrize("each_s", [0.0, 0.5], ids=["at once", "byte by byte"])
+def test_who_does_not_answer_the_least_question_in_a_moment_is_silent_and_may_be_asked_again(
+    clock: StillClock, each_s: float
+) -> None:
+    began_s, said = clock.seconds, answer([LONG], [b"1"])
+    slow = Peer(pieces(HELLO + said), clock, each_s) if each_s else Peer([HELLO, said], clock)
+    link = linked(clock, slow, Peer([HELLO, said], clock))
+    assert link.silent(2.0) is bool(each_s)
+    assert clock.seconds - began_s <= 2.5
+    assert link.silent(2.0) is False or not each_s
+    link.close()
+
+
 def test_past_the_deadline_nothing_is_sent_or_read(clock: StillClock) -> None:
     peer: Any = Peer([HELLO], clock)
     over = bounded.Bounded(peer, clock, clock.seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -245,6 +246,23 @@ def test_all_parts_are_restored_also_when_one_cannot_be(error: Exception) -> Non
     with pytest.raises(ApplyFailed, match="two: is stuck"):
         stack.restore()
     assert one.restored == 1
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("a defect")])
+def test_parts_that_do_not_answer_are_put_back_after_all_others(error: Exception | None) -> None:
+    parts, order = [Part(name) for name in ("one", "two", "three", "four")], list[str]()
+
+    def silent() -> bool:
+        if error is not None:
+            raise error
+        return True
+
+    for part in parts:
+        part.restore = part.undo_leftover = partial(order.append, part.name)  # type: ignore[method-assign]
+    parts[1].silent = parts[3].silent = silent  # type: ignore[method-assign]
+    Stack(*parts).restore()
+    Stack(*parts).undo_leftover()
+    assert order == 2 * ["three", "one", "four", "two"]
 
 
 def test_an_earlier_run_is_undone_in_all_parts_also_when_one_cannot() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from tests._jvm import CONNECTOR, ENDPOINT, Bench, Killed, bench
@@ -64,6 +66,20 @@ def test_where_the_program_alone_was_killed_another_one_has_it_serve_again(bench
         bench.programs[-1].died = True
     assert bench.jvm.serves()
     assert plant.leftover() == ""
+
+
+def test_one_that_answers_nothing_is_silent_and_is_asked_for_no_longer_than_a_moment(bench: Bench) -> None:
+    plant, allowed = bench.attach(), list[float]()
+
+    def within(duration_s: float) -> contextlib.AbstractContextManager[None]:
+        allowed.append(duration_s)
+        return contextlib.nullcontext()
+
+    bench.programs[-1].within = within  # type: ignore[method-assign]
+    assert not plant.silent()
+    bench.jvm.silent = True
+    assert plant.silent()
+    assert allowed == [2.0, 2.0]
 
 
 def test_one_that_did_not_answer_when_it_was_to_serve_again_does_so_when_the_run_ends(bench: Bench) -> None:

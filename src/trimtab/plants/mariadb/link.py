@@ -81,6 +81,20 @@ class Link:
         """
         return self._ask(_driver(), statement, values, self._deadline_s())
 
+    def silent(self, patience_s: float) -> bool:
+        """Whether it does not answer the least question.
+
+        Args:
+            patience_s: how long to wait, in seconds.
+        """
+        try:
+            self._ask(_driver(), "SELECT 1", (), self._clock.now_s() + patience_s)
+        except NotMeasured:
+            return True
+        except TrimtabError:
+            return False
+        return False
+
     def _ask(self, driver: Any, statement: str, values: Sequence[object], deadline_s: float) -> Rows:
         """The rows that a statement gives until a time, also where MariaDB has ended an earlier conversation."""
         self.server.check()

@@ -32,6 +32,8 @@ _RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, wr
 _PERSISTENCE_S = 300.0
 """How long a MariaDB that does not answer is asked again to take back what was set."""
 _PAUSE_S = 1.0
+_MOMENT_S = 2.0
+"""In which one that does not stall answers the least question."""
 
 
 class Mariadb(Plant):
@@ -319,6 +321,10 @@ class Mariadb(Plant):
             if self.clock.now_s() <= until_s:
                 ours = replace(entries[name], before=value)
                 self._mariadb.tell(undo.statement(name, ours, self._mariadb.literal))
+
+    def silent(self) -> bool:
+        """Whether it answers nothing within a moment."""
+        return self._mariadb.link.silent(_MOMENT_S)
 
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""

@@ -100,7 +100,7 @@ class Tiers(Stack):
         return "; ".join(one for one in (super().leftover(), *self._absent) if one)
 
     def undo_leftover(self) -> None:
-        """Undoes earlier runs, the last part first.
+        """Undoes earlier runs, as a stack does.
 
         Raises:
             ApplyFailed: in one it could not be undone; in the others it is.

@@ -29,6 +29,8 @@ from trimtab.sensors.resources import Resources
 _PATIENCE_S = 30.0
 """How long a server that lives and does not answer is asked again to take back what was set."""
 _AGAIN_S = 1.0
+_MOMENT_S = 2.0
+"""In which one that does not stall answers."""
 
 
 class Tomcat(Plant):
@@ -227,6 +229,15 @@ class Tomcat(Plant):
             self._put_back(self._start, _PATIENCE_S)
         start, self._start = self._start, {}
         self._down.refuse(start)
+
+    def silent(self) -> bool:
+        """Whether it answers nothing within a moment, as one that has ended does not."""
+        try:
+            with self._tomcat.jmx.within(_MOMENT_S):
+                self._tomcat.in_force()
+        except PlantGone:
+            return True
+        return False
 
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
