@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import _private_fpm, _private_nginx
+from tests.servers._tuning import applied as values_of
 from tests.servers._tuning import command, finished
 from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
@@ -148,6 +149,29 @@ def test_a_killed_search_is_undone_from_what_the_store_kept_although_the_file_is
     finally:
         bed.file.write_text(text)
     assert undone.returncode == 0, undone.stderr
+    until(lambda: bed.state() == before, "it is not as it was")
+
+
+def test_what_a_killed_search_left_in_a_tier_is_undone_before_that_server_is_tuned_alone(
+    bed: Bed, path: Path
+) -> None:
+    before, knob = bed.state(), "web.worker_connections"
+    words = ("--trials", 400, "--trial-length", "2s", "--knob", knob, "--knob", "app.max_children")
+    process = subprocess.Popen(tune(bed, path, *words), stdout=subprocess.DEVNULL)
+    try:
+        changed(path, process)
+        until(lambda: values_of(path, knob)[-1] != 768, "nginx was not changed")
+    finally:
+        process.kill()
+        process.wait()
+    static = ("--controller", "static", "--window", "500ms", "--duration", "500ms")
+    alone = finished(command("tune", "nginx", "--pid", bed.web.pid, "--edit-in-place", "--store", path, *static))
+    assert alone.returncode == 0, alone.stderr
+    assert "was killed before its end; what it left is undone, in force again: worker_connections 768" in alone.stderr
+    assert f"'trimtab runs undo 1 --store {path}' undoes its app too" in alone.stderr
+    with contextlib.closing(Store(path, create=False)) as store:
+        assert store.run(2).plan.initial["worker_connections"] == 768
+    assert finished(command("runs", "undo", 1, "--store", path)).returncode == 0
     until(lambda: bed.state() == before, "it is not as it was")
 
 

@@ -12,9 +12,11 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from trimtab.cli._plant import attached
-from trimtab.core import Configuration, MoveState, Plant, in_words
+from trimtab.core import Configuration, MoveState, Plant, Subject, in_words
+from trimtab.core.knob import Identity
 from trimtab.errors import StoreError, TrimtabError, UsageError
 from trimtab.events import Status
 from trimtab.processes import TICKS_HZ, start_of, uptime_s
@@ -66,10 +68,9 @@ def tell_leftovers(args: argparse.Namespace, store: Store, plant: Plant, mode: M
     """Prints settings left by earlier runs on this plant, on standard error."""
     if not plant.lasting:
         return
-    killed = _killed(store, plant)
-    if killed and mode not in CHANGING:
-        last = killed[0].id
-        _note(f"run {last} was killed before its end; '{command(args, 'undo', last)}' undoes it")
+    last = [killed[0].run.id for part in _parts(plant) if (killed := _killed(store, part))]
+    for run_id in dict.fromkeys(last) if mode not in CHANGING else ():
+        _note(f"run {run_id} was killed before its end; '{command(args, 'undo', run_id)}' undoes it")
     if left := plant.leftover():
         _note(left)
 
@@ -79,13 +80,45 @@ def command(args: argparse.Namespace, action: str, run_id: int) -> str:
     return f"trimtab runs {action} {run_id}{f' --store {args.store}' if args.store else ''}"
 
 
+class _Left(NamedTuple):
+    """A run that may have left something on a server.
+
+    Args:
+        run: the run.
+        subject: the server in its plan.
+    """
+
+    run: Run
+    subject: Subject
+
+    @property
+    def prefix(self) -> str:
+        """What stands in the run before the name of a knob of this server."""
+        return _prefix(self.subject)
+
+    def own(self, configuration: Configuration) -> Configuration:
+        """The part of one of the run's configurations that is this server's, by the server's own names."""
+        whole = configuration.items()
+        return {name.removeprefix(self.prefix): value for name, value in whole if name.startswith(self.prefix)}
+
+
+def _prefix(subject: Subject | Plant) -> str:
+    """What stands before the names of a server's knobs in its run."""
+    return str(Identity(subject.node, subject.tier, "")) if subject.tier else ""
+
+
+def _parts(plant: Plant) -> list[Plant]:
+    """The servers that it steers and that outlive a run, each as a plant of its own."""
+    return [part for part in plant.parts or (plant,) if part.lasting]
+
+
 def _undo_killed(args: argparse.Namespace) -> None:
-    """Undoes what the last run on these servers left, where it was killed, and says so.
+    """Undoes what the last run on each of these servers left, where it was killed, and says so.
 
     It has an attachment of its own: a plant takes what is in force when it attaches for what was before the run.
 
     Raises:
-        UsageError: it cannot be undone; or another run still changes these servers.
+        UsageError: something cannot be undone; or another run still changes these servers.
     """
     try:
         store = Store(args.store or default_path(), create=False)
@@ -95,72 +128,97 @@ def _undo_killed(args: argparse.Namespace) -> None:
         if not any(run.unfinished and _changes(run) for run in store.runs()):
             return
         with attached(args) as plant:
-            killed = _killed(store, plant) if plant.lasting else []
-            if not killed:
-                return
-            require_alone(store, plant)
-            said, run = _undone(store, plant, killed), killed[0]
-    on = f"; '{command(args, 'resume', run.id)}' goes on with it instead" if run.plan.command[:1] in RESUMED else ""
-    _note(f"run {run.id} was killed before its end{said}{on}")
+            there = [(part, killed) for part in _parts(plant) if (killed := _killed(store, part))]
+            if there:
+                require_alone(store, plant)
+            back, failed = dict[int, dict[str, int]](), list[str]()
+            for part, killed in reversed(there):
+                last, now = killed[0].run.id, dict[str, int]()
+                try:
+                    now |= _undone(store, part, killed)
+                except TrimtabError as error:
+                    why = f"{part.tier}: {error}" if part.tier else str(error)
+                    failed.append(f"run {last} was killed, and what it left in force cannot be undone: {why}")
+                back.setdefault(last, {}).update({f"{_prefix(part)}{name}": value for name, value in now.items()})
+            if failed:
+                raise UsageError("; ".join(failed))
+            for run_id, values in back.items():
+                whose = [killed[0].subject for _, killed in there if killed[0].run.id == run_id]
+                undone = "; what it left is undone, in force again: " if values else ""
+                said = f"{undone}{in_words(values, plant.knobs())}{_more(args, store.run(run_id), whose)}"
+                _note(f"run {run_id} was killed before its end{said}")
 
 
-def _undone(store: Store, plant: Plant, killed: Sequence[Run]) -> str:
-    """Undoes what killed runs left, and returns what there is to say of it; empty where nothing of it is in force.
+def _more(args: argparse.Namespace, run: Run, here: Sequence[Subject]) -> str:
+    """What else can be done with a killed run that had these servers, maybe among others."""
+    others = dict.fromkeys(one.tier for one in run.plan.subjects if one.tier not in [same.tier for same in here])
+    rest = f"; '{command(args, 'undo', run.id)}' undoes its {', '.join(others)} too" if others else ""
+    resumed = run.plan.command[:1] in RESUMED
+    return rest + (f"; '{command(args, 'resume', run.id)}' goes on with it instead" if resumed else "")
+
+
+def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration:
+    """Undoes what killed runs left, and returns what is in force again; nothing where none of it was in force.
 
     Args:
         store: their store.
-        plant: their servers.
+        part: their server.
         killed: the runs, the last one first.
 
     Raises:
-        UsageError: it cannot be undone.
+        TrimtabError: it cannot be undone.
     """
-    run, initial = killed[0], killed[0].plan.initial
-    try:
-        before = plant.configuration()
-        if not plant.leftover() or not _of_runs(store, killed, before):
-            return ""
-        plant.check_permissions()
-        if _of_runs(store, killed, plant.configuration()):  # the kernel's plant undoes killed runs in that look
-            plant.undo_leftover()
-        now = plant.configuration()
-        # An undo goes back to before the first run that left something; this one may have begun with what one kept.
-        kept = {name: value for name, value in initial.items() if now.get(name) not in (before.get(name), value)}
-        if kept and not _of_runs(store, killed[1:], initial):
-            now = plant.apply(kept).configuration
-    except TrimtabError as error:
-        raise UsageError(f"run {run.id} was killed, and what it left in force cannot be undone: {error}") from None
-    back = {name: value for name, value in now.items() if value != before.get(name)}
-    return f"; what it left is undone, in force again: {in_words(back or now, plant.knobs())}"
+    initial, before = killed[0].own(killed[0].run.plan.initial), part.configuration()
+    if not part.leftover() or not _of_runs(store, killed, before):
+        return {}
+    part.check_permissions()
+    if _of_runs(store, killed, part.configuration()):  # the kernel's plant undoes killed runs in that look
+        part.undo_leftover()
+    now = part.configuration()
+    # An undo goes back to before the first run that left something; this one may have begun with what one kept.
+    kept = {name: value for name, value in initial.items() if now.get(name) not in (before.get(name), value)}
+    if kept and not _of_runs(store, killed[1:], initial):
+        now = part.apply(kept).configuration
+    return {name: value for name, value in now.items() if value != before.get(name)} or now
 
 
-def _of_runs(store: Store, runs: Iterable[Run], now: Configuration) -> bool:
+def _of_runs(store: Store, runs: Iterable[_Left], now: Configuration) -> bool:
     """Whether this configuration has a setting that one of some runs has tried, and that was not there before it."""
-    return any(_of_run(store, run, now) for run in runs)
+    return any(_of_run(store, one, now) for one in runs)
 
 
-def _of_run(store: Store, run: Run, now: Configuration) -> bool:
-    moves = store.moves(run.id)
-    tried = [window.configuration for window in store.windows(run.id)]
+def _of_run(store: Store, left: _Left, now: Configuration) -> bool:
+    moves, plan = store.moves(left.run.id), left.run.plan
+    tried = [window.configuration for window in store.windows(left.run.id)]
     tried += [move.configuration for move in moves if move.configuration is not None]
-    under_way = {name for move in moves if move.state is MoveState.OPEN for name in move.move.changes}
-    differing = {knob.name for knob in run.plan.knobs if now.get(knob.name) != run.plan.initial.get(knob.name)}
-    return any(name in under_way or any(one.get(name) == now.get(name) for one in tried) for name in differing)
+    under_way = {name for move in moves if move.state is MoveState.OPEN for name in left.own(move.move.changes)}
+    initial, movable = left.own(plan.initial), left.own({knob.name: 0 for knob in plan.knobs})
+    differing = {name for name in movable if now.get(name) != initial.get(name)}
+    values = [left.own(one) for one in tried]
+    return any(name in under_way or any(one.get(name) == now.get(name) for one in values) for name in differing)
 
 
-def _killed(store: Store, plant: Plant) -> list[Run]:
-    """The runs that could change these servers and were killed, back to one that was not, the last one first."""
-    name = "+".join(subject.plant for subject in plant.subjects)
-    there = [run for run in store.runs() if _changes(run) and run.plan.plant == name and not _elsewhere(run, plant)]
-    return list(itertools.takewhile(lambda run: run.unfinished, reversed(there)))
+def _killed(store: Store, part: Plant) -> list[_Left]:
+    """The runs that could change this server and were killed, back to one that was not, the last one first."""
+    changing = [run for run in store.runs() if _changes(run)]
+    there = [_Left(run, subject) for run in changing if (subject := _subject(run, part)) is not None]
+    return list(itertools.takewhile(lambda left: left.run.unfinished, reversed(there)))
 
 
-def _elsewhere(run: Run, plant: Plant) -> bool:
-    """Whether a server of a run is another one: its process still runs. One that has ended was started anew since."""
-    mine = {one.pid for one in plant.subjects}
-    booted = time.time() - uptime_s()
-    its = {one.pid: start_of(one.pid) for one in run.plan.subjects if one.pid is not None and one.pid not in mine}
-    return any(start is not None and booted + start / TICKS_HZ < run.started for start in its.values())
+def _subject(run: Run, part: Plant) -> Subject | None:
+    """A server in a run's plan; None where it was not among them.
+
+    One whose process has ended was started anew since: it is the one of this kind, and of this tier where there are
+    several.
+    """
+    mine, booted = {one.pid for one in part.subjects}, time.time() - uptime_s()
+
+    def elsewhere(one: Subject) -> bool:
+        start = None if one.pid is None or one.pid in mine else start_of(one.pid)
+        return start is not None and booted + start / TICKS_HZ < run.started
+
+    found = [one for one in run.plan.subjects if one.plant == part.name and not elsewhere(one)]
+    return min(found, key=lambda one: (one.pid not in mine, one.tier != part.tier), default=None)
 
 
 def _changes(run: Run) -> bool:

@@ -25,11 +25,9 @@ class Clock(Protocol):
 
     def now_s(self) -> float:
         """Seconds since an arbitrary origin; never runs backwards."""
-        ...
 
     def sleep(self, duration_s: float) -> None:
         """Returns when that much time has passed on this clock."""
-        ...
 
 
 class Precedence(IntEnum):
@@ -110,11 +108,13 @@ class Subject:
         plant: the plant's registered name.
         pid: process id of its server; None where it has none.
         node: the machine it is on; empty for the one that trimtab runs on.
+        tier: its name in a user's stack; empty elsewhere.
     """
 
     plant: str
     pid: int | None = None
     node: str = ""
+    tier: str = ""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Stack(Plant):
     @property
     def subjects(self) -> tuple[Subject, ...]:
         """The subjects of all parts, in their order."""
-        return tuple(subject for part in self.parts for subject in part.subjects)
+        return tuple(replace(subject, tier=part.tier) for part in self.parts for subject in part.subjects)
 
     @property
     def notes(self) -> tuple[str, ...]:

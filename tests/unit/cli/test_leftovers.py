@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests._memory_plant import MemoryPlant
-from tests.unit.cli.conftest import Trimtab
+from tests.unit.cli.conftest import Said, Trimtab
 from trimtab.core import Applied, Prepared
 from trimtab.errors import ApplyFailed
 from trimtab.events import Status
 from trimtab.store import Store
 
 TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "40s")
+STACK = """
+[tiers.web]
+plant = "memory"
+[tiers.db]
+plant = "other"
+"""
+SEARCH = ("--controller", "nelder_mead", "--window", "2s", "--trials", 4, "--remeasure", 0)
+OTHER = '''"""Another plant in memory, by whose clock a stack of both lives."""
+from tests._memory_plant import FakeClock, FakeSensor, MemoryPlant
+
+CLOCK = FakeClock()
+UNDONE = []
+
+class Other(MemoryPlant):
+    name = "other"
+
+    def __init__(self):
+        super().__init__()
+        self.clock = CLOCK
+        self._sensors = (FakeSensor(self.readings, gives="response_time_s request_rate_hz"),)
+
+    def undo_leftover(self):
+        UNDONE.append(self.tier)
+
+def add_arguments(parser):
+    pass
+
+def from_arguments(args, clock):
+    return Other()
+
+PLANT = Other
+'''
 OPERATOR_S = {"workers": 10, "timeout": 100}
 
 
@@ -198,3 +232,98 @@ def test_a_killed_run_that_goes_on_finds_its_own_trial(trimtab: Trimtab, server:
     assert trimtab("runs", "resume", 1).code == 0
     assert server.undone == 0
     assert Store(server.store).run(1).status is Status.DONE
+
+
+@dataclass
+class Stack:
+    """A stack of the server and another one.
+
+    Args:
+        tune: tunes it.
+        server: the server.
+        undone: the tier of the other one, each time that something earlier is undone there.
+    """
+
+    tune: Callable[[], Said]
+    server: Server
+    undone: list[str]
+
+    def kill(self, run_id: int) -> None:
+        """Makes a run of the stack look as if it had been killed in a trial."""
+        store = Store(self.server.store)
+        tried = {one["web.workers"] for move in store.moves(run_id) if (one := move.configuration)}
+        tried.discard(store.run(run_id).plan.initial["web.workers"])
+        self.server.values["workers"] = min(tried)
+        self.server.kill(run_id)
+
+
+@pytest.fixture
+def stack(trimtab: Trimtab, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """The server as the first of two tiers."""
+    (tmp_path / "plants" / "other.py").write_text(OTHER)
+    (tmp_path / "stack.toml").write_text(STACK)
+    assert trimtab("observe", "other", "--duration", "10s").code == 0
+    other = sys.modules["trimtab.plants.other"]
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    attach = memory.__init__
+
+    def attached(plant: MemoryPlant) -> None:
+        attach(plant)
+        plant.clock = other.CLOCK
+
+    monkeypatch.setattr(memory, "__init__", attached)
+    words = ("tune", "stack", tmp_path / "stack.toml", *SEARCH)
+    yield Stack(lambda: trimtab(*words), server, other.UNDONE)
+    sys.modules.pop("trimtab.plants.other")
+
+
+def test_what_a_killed_run_of_a_stack_left_on_a_server_is_undone_before_that_is_tuned_alone(
+    trimtab: Trimtab, server: Server, stack: Stack
+) -> None:
+    assert stack.tune().code == 0
+    stack.kill(1)
+    said = trimtab("tune", "memory", "--mode", "advise", *TUNE[2:])
+    assert said.err.splitlines()[0] == "note: run 1 was killed before its end; 'trimtab runs undo 1' undoes it"
+    said = trimtab(*TUNE)
+    assert said.err.splitlines() == [
+        "note: run 1 was killed before its end; what it left is undone, in force again: workers 10; "
+        "'trimtab runs undo 1' undoes its db too; 'trimtab runs resume 1' goes on with it instead"
+    ]
+    assert (said.code, server.at_start(3), server.undone, stack.undone) == (0, 10, 1, [])
+
+
+def test_what_a_killed_run_left_on_a_server_is_undone_before_a_stack_that_has_it_is_tuned(
+    trimtab: Trimtab, server: Server, stack: Stack
+) -> None:
+    killed_in_a_trial(trimtab, server)
+    said = stack.tune()
+    line = "note: run 1 was killed before its end; what it left is undone, in force again: web.workers 10"
+    assert (said.code, said.err) == (0, f"{line}; 'trimtab runs resume 1' goes on with it instead\n")
+    assert Store(server.store).run(2).plan.initial["web.workers"] == 10
+    assert (server.undone, stack.undone) == (1, [])
+
+
+def test_a_killed_stack_is_undone_tier_by_tier_and_what_a_later_run_has_kept_on_one_of_them_stays(
+    trimtab: Trimtab, server: Server, stack: Stack
+) -> None:
+    assert stack.tune().code == 0
+    stack.kill(1)
+    assert trimtab(*TUNE).code == 0
+    server.values["workers"] = kept = 30
+    assert stack.tune().code == 0
+    assert Store(server.store).run(3).plan.initial["web.workers"] == kept
+    assert server.undone == 1
+    stack.kill(3)
+    said = stack.tune()
+    assert "run 3 was killed before its end; what it left is undone, in force again: web.workers 30" in said.err
+    assert (Store(server.store).run(4).plan.initial["web.workers"], server.undone) == (kept, 2)
+
+
+def test_the_tier_in_which_it_cannot_be_undone_is_named_and_nothing_begins(server: Server, stack: Stack) -> None:
+    assert stack.tune().code == 0
+    stack.kill(1)
+    server.error = ApplyFailed("no reload")
+    said = stack.tune()
+    why = "run 1 was killed, and what it left in force cannot be undone: web: no reload"
+    assert (said.code, said.err) == (2, f"trimtab: {why}\n")
+    assert len(Store(server.store).runs()) == 1
