@@ -7,9 +7,11 @@ import http.client
 import os
 import signal
 import socket
+import subprocess
 import time
 import urllib.request
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core.memory import Room
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
+from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
@@ -281,6 +284,59 @@ def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
     with pytest.raises(ApplyRefused, match="was not written by trimtab"):
         nginx.apply({"keepalive_timeout_ms": 400})
     assert (bed.snippets / "zz-trimtab.conf").read_text() == "# mine\n"
+
+
+@pytest.mark.root
+def test_on_a_full_disk_the_operators_file_comes_back_all_the_same() -> None:
+    with private() as bed:
+        etc, before = bed.config.parent, bed.files()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k,mode=755", "tmpfs", etc], check=True)
+        try:
+            for path, text in before.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text)
+            bed.config.chmod(0o640)
+            nginx = bed.attach()
+            nginx.apply({"worker_processes": MORE})
+            nginx.apply({"worker_processes": MORE, "worker_connections": 600})
+            with pytest.raises(OSError, match="No space"), (etc / "filler").open("wb", buffering=0) as filler:
+                while filler.write(bytes(512)):
+                    pass
+            with pytest.raises(ApplyRefused, match="No space"):
+                nginx.apply({"worker_processes": 1})
+            nginx.restore()
+            (etc / "filler").unlink()
+            assert (bed.files(), bed.config.stat().st_mode & 0o777) == (before, 0o640)
+            assert nginx.configuration() == SHIPPED
+        finally:
+            subprocess.run(["umount", "--lazy", etc], check=True)
+
+
+def test_a_file_that_could_not_be_written_keeps_its_one_name(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, write, nginx = bed.files(), _own_file.write, bed.attach()
+
+    def full(path: Path, text: str | None, *mode: int) -> None:
+        if path == bed.config:
+            raise OSError(28, "No space left on device")
+        write(path, text, *mode)
+
+    nginx.apply({"worker_processes": MORE})
+    edits.original(bed.config).unlink()  # as where the file system could not make it
+    with monkeypatch.context() as patch, pytest.raises(ApplyRefused, match="No space left on device"):
+        patch.setattr(_own_file, "write", full)
+        nginx.apply({"worker_processes": 1})
+    assert bed.config.stat().st_nlink == 1, "else it is not edited any more"
+    nginx.restore()
+    assert bed.files() == before
+
+
+def test_rights_that_the_operator_gives_his_file_meanwhile_outlive_the_undo(bed: Bed) -> None:
+    nginx, mode = bed.attach(), bed.config.stat().st_mode
+    nginx.apply({"worker_processes": MORE})
+    bed.config.chmod(0o600)
+    nginx.restore()
+    assert bed.config.stat().st_mode & 0o777 == 0o600
+    bed.config.chmod(mode)
 
 
 def test_a_file_with_several_names_is_not_edited(bed: Bed) -> None:

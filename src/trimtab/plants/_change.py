@@ -105,6 +105,16 @@ class Change(ABC, Generic[S]):
         """Whether a file is read by nobody but trimtab."""
         return False
 
+    def write(self, path: Path, text: str | None) -> None:
+        """Puts a text in a file's place.
+
+        Raises:
+            UsageError: others could change what is written, or something else is in its place.
+            OSError: it could not be done; what was there before still is.
+        """
+        # A hidden one holds an operator's file, which may be for fewer eyes than our settings.
+        _own_file.write(path, text, 0o600 if self.hidden(path) else 0o644)
+
     def bring(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Brings the change into force.
 
@@ -207,8 +217,7 @@ class Change(ABC, Generic[S]):
         for path, text in self.texts.items():
             try:
                 if not _holds(path, text):
-                    # A hidden one holds an operator's file, which may be for fewer eyes than our settings.
-                    _own_file.write(path, text, 0o600 if self.hidden(path) else 0o644)
+                    self.write(path, text)
             except (UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 raise ApplyFailed(failing.format(path=path, why=why)) from None

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import ApplyFailed
-from trimtab.plants import _change
+from trimtab.plants import _change, _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.knobs import value_of
+from trimtab.plants.nginx.locations import NAME
 from trimtab.plants.nginx.process import open_files
 from trimtab.plants.nginx.reload import Patience, reload
 
@@ -41,6 +42,16 @@ class Change(_change.Change[Attached]):
     def hidden(self, path: Path) -> bool:
         """Whether a file is one that stands beside an operator's."""
         return edits.is_kept(path)
+
+    def write(self, path: Path, text: str | None) -> None:
+        """Puts a text in a file's place; an operator's stays beside it, and comes back from there."""
+        theirs = path.name != NAME and not self.hidden(path)
+        if theirs and text is not None:
+            edits.replace(path, text)
+            return
+        if text is None and self.hidden(path):
+            _own_file.write(edits.original(path), None)
+        super().write(path, text)
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads nginx, and makes sure that the intended values are in force.

@@ -4,12 +4,14 @@ Beside each of the operator's files that is edited stands a hidden file, which n
 whole file as it was, each value before and after, and a checksum of itself and of the edited file. It is written
 before the file is edited and goes after that is put back. So a later trimtab knows after a SIGKILL at any point what
 to put back: the whole file where nobody else has edited it since, else each value that still is ours, and the
-operator's edits stay.
+operator's edits stay. The file itself stays under a second hidden name, so that it comes back on a full disk too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +20,15 @@ import msgspec
 
 from trimtab import codec
 from trimtab.errors import UsageError
+from trimtab.files import present as status_of
+from trimtab.files import remove
 from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx.configuration import Configuration, text_of
 from trimtab.plants.nginx.knobs import SETTINGS
 from trimtab.plants.nginx.locations import Location, is_ours
 from trimtab.plants.nginx.syntax import directives
+from trimtab.trust import require_trusted
 
 
 class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,9 +58,48 @@ def beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.trimtab")
 
 
+def original(path: Path) -> Path:
+    """Path of an operator's file as it was, by the file or by the hidden one beside it."""
+    name = path.name.removeprefix(".").removesuffix(".trimtab") if is_kept(path) else path.name
+    return path.with_name(f".{name}.original.trimtab")
+
+
 def is_kept(path: Path) -> bool:
     """Whether a file is one that stands beside an operator's."""
     return path.name.startswith(".") and path.name.endswith(".trimtab")
+
+
+def replace(path: Path, text: str) -> None:
+    """Puts a text in the place of an operator's file, which stays under another name until it comes back from there.
+
+    Args:
+        path: the file.
+        text: its new text.
+
+    Raises:
+        UsageError: others could change what is written, or something else is in its place.
+        OSError: it could not be done; what was there before still is.
+    """
+    require_trusted(path.parent)
+    aside, before = original(path), status_of(path)
+    if _own_file.read(aside) == text and before is not None and _rights(before) == _rights(aside.lstat()):
+        os.rename(aside, path)  # takes no room on the disk
+        remove(aside)  # which only syncs
+        return
+    made = False
+    with contextlib.suppress(OSError):  # it is there since an earlier change, or cannot be made here
+        os.link(path, aside, follow_symlinks=False)
+        made = True
+    try:
+        _own_file.write(path, text)
+    except BaseException:
+        if made:  # a file with two names is not edited
+            _own_file.write(aside, None)
+        raise
+
+
+def _rights(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mode, status.st_uid, status.st_gid
 
 
 def kept(path: Path) -> Kept | None:

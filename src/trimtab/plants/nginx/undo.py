@@ -8,19 +8,23 @@ from pathlib import Path
 
 from trimtab.plants import _own_file
 from trimtab.plants.nginx.attached import Attached
-from trimtab.plants.nginx.edits import beside, kept
+from trimtab.plants.nginx.edits import beside, kept, original
 from trimtab.plants.nginx.locations import Location
 
 _PUT_BACK = """\
-kept={kept} file={file}
+kept={kept} aside={aside} file={file} original={original}
 if [ -e "$kept" ]; then
     edited=$(tail -n 1 "$kept" | sed 's/.*"edited": *"\\([0-9a-f]*\\)".*/\\1/')
     if [ "$(sha256sum < "$file" | cut -d' ' -f1)" = "$edited" ]; then
-        fresh=$(mktemp "$kept.XXXXXXXXXX")
-        cp -p "$file" "$fresh"
-        printf '%s' {original} > "$fresh"
-        mv -f "$fresh" "$file"
-        rm -f "$kept"
+        if printf '%s' "$original" | cmp -s - "$aside"; then
+            mv -f "$aside" "$file"
+        else
+            fresh=$(mktemp "$kept.XXXXXXXXXX")
+            cp -p "$file" "$fresh"
+            printf '%s' "$original" > "$fresh"
+            mv -f "$fresh" "$file"
+        fi
+        rm -f "$aside" "$kept"
     else
         echo "$file was edited since: remove $kept, and put back by hand" {values} >&2
         exit 1
@@ -52,6 +56,7 @@ def _operators(path: Path, text: str, locations: Mapping[str, Location]) -> str:
     words = [one.directive for one in locations.values() if one.path == path and one.directive is not None]
     return _PUT_BACK.format(
         kept=shlex.quote(str(beside(path))),
+        aside=shlex.quote(str(original(path))),
         file=shlex.quote(str(path)),
         original=shlex.quote(earlier.original if earlier else text),
         values=shlex.quote("; ".join(f"{one.name} {one.words[1].text}" for one in words)),
