@@ -25,6 +25,7 @@ from pathlib import Path
 
 from trimtab.core import Domain
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.locks import locked
 from trimtab.sensors._shared_file import (
     MODE_AUTO,
     MODE_FIXED,
@@ -146,8 +147,12 @@ class KeepAliveTime:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps other changes out while this lasts, so that nothing comes between reading and writing."""
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        """Keeps other changes out while this lasts, so that nothing comes between reading and writing.
+
+        A change takes no time. Who holds the lock for seconds is a process of the server, which has the file too, and
+        may not keep the time from being given back.
+        """
+        locked(self._lock)
         try:
             yield
         finally:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import struct
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests._idle_file import NONE, a_run, count, settings
+from tests._memory_plant import FakeClock
+from trimtab import locks
 from trimtab.errors import UsageError
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting, parse_setting, trial_ms
 
@@ -88,6 +92,21 @@ def test_a_change_waits_for_the_one_before(tmp_path: Path) -> None:
         assert seen == []
     thread.join()
     assert seen == [200]
+
+
+def test_who_holds_the_lock_for_seconds_keeps_no_time_from_being_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = a_run(tmp_path).shared
+    clock, time = FakeClock(), KeepAliveTime(path)
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=clock.now_s, sleep=clock.sleep))
+    with path.open("rb") as his:
+        fcntl.flock(his, fcntl.LOCK_EX)
+        began_s = clock.now_s()
+        with time.alone():
+            time.write(OF_SERVER)
+        assert 10.0 <= clock.now_s() - began_s < 11.0
+        time.close()
 
 
 def test_a_run_that_has_ended_or_was_started_anew_is_not_present(tmp_path: Path) -> None:
