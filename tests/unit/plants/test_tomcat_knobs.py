@@ -67,6 +67,10 @@ def test_what_has_no_limit_and_what_needs_a_restart_are_said_and_not_moved() -> 
     assert not {"max_connections", "accept_count"} & {dial.knob.name for dial in found}
     assert any("max_connections has no limit (maxConnections=-1)" in line for line in said)
     assert any("accept_count is 100" in line and "--allow-restart" in line for line in said)
+    assert not [dial for dial in found if dial.knob.unit == "bytes"], "a search could fill the heap"
+    assert any("read_buffer_bytes is 8192; what it takes is not known" in line for line in said)
+    most = next(dial.knob.domain for dial in found if dial.knob.name == "max_threads")
+    assert (most.maximum, most.limited_by) == (8192, "connections have no limit here; 8192 is Tomcat's own")
     found, said = made(layout(HTTP), restart=True)
     assert "accept_count" in {dial.knob.name for dial in found}
 

@@ -195,6 +195,7 @@ def dials(
     """
     found, missing, most_threads = [], [], _most_threads(layout, values, tasks)
     reusing = {connector.endpoint for connector in layout.connectors if connector.reuses}
+    counting = {bean for (bean, name), value in values.items() if name == _CONNECTIONS.attribute and value > 0}
     for kind, prefix, label, bean, location, part in wanted(layout):
         name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
         value = values.get((bean, kind.attribute))
@@ -208,6 +209,12 @@ def dials(
             missing.append(
                 f"{name} is {value}; connections get the buffers of ended ones here: add "
                 f'socket.bufferPool="0" to {location} and restart Tomcat to have it moved'
+            )
+            continue
+        if kind.how is How.CONNECTIONS and part not in counting:
+            missing.append(
+                f"{name} is {value}; what it takes is not known, as Tomcat counts no connections where "
+                f"{_CONNECTIONS.written} is no limit: set one in {location} to have it moved"
             )
             continue
         if kind.how is How.RESTART and not restart:
@@ -271,15 +278,18 @@ def _of_connector(connector: Connector) -> Iterator[tuple[Kind, str]]:
 def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int], tasks: int | None) -> tuple[int, str]:
     """The most threads that can be of use, or can be had, and what limits them.
 
-    More than there may be connections are never busy at once. Nobody is served by a thread that cannot be started, so
-    each pool may have its share of the tasks that are left, as if it had no thread yet.
+    More than there may be connections are never busy at once, by Tomcat's own limit where there is none. Nobody is
+    served by a thread that cannot be started, so each pool may have its share of the tasks that are left, as if it
+    had no thread yet.
     """
     held = [values.get((one.endpoint, _CONNECTIONS.attribute), -1) for one in layout.connectors]
-    most = sum(held) if all(one > 0 for one in held) else _kernel("kernel/threads-max")
+    most = sum(one if one > 0 else _CONNECTIONS.default for one in held)
     share = math.inf if tasks is None else tasks // max(1, len(layout.connectors))
     if share < most:
         return int(share), f"its control group has room for {tasks} more threads (pids.max)"
-    return most, f"{most} connections are held at most, so no more are ever busy"
+    if all(one > 0 for one in held):
+        return most, f"{most} connections are held at most, so no more are ever busy"
+    return most, f"connections have no limit here; {_CONNECTIONS.default} is Tomcat's own"
 
 
 def _most(kind: Kind, value: int, descriptors: int, threads: tuple[int, str]) -> tuple[int, str]:
