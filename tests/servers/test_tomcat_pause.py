@@ -104,3 +104,20 @@ def test_while_it_is_paused_also_by_the_script_that_needs_no_trimtab(bed: Bed) -
         assert tomcat.configuration() == SHIPPED
         tomcat.undo_leftover()
         assert tomcat.leftover() == ""
+
+
+def test_one_without_a_limit_of_connections_has_none_afterwards_and_what_its_pause_may_cost_is_said() -> None:
+    unlimited = (("maxConnections", "-1"), ("socket.bufferPool", "0"))
+    with private(jdbc=None, connector=unlimited) as bed, contextlib.closing(bed.attach(restart=True)) as tomcat:
+        endpoint, notes = tomcat._tomcat.layout.connectors[0].endpoint, list[str]()
+        before = limits(tomcat._tomcat.jmx, endpoint)
+        assert before[0] == -1
+        assert any("has no limit" in note and "lose no request" in note for note in tomcat.notes)
+        assert not {"max_connections", "read_buffer_bytes"} & tomcat.configuration().keys()
+        with tomcat.held(notes):
+            pass
+        more = tomcat.apply({"max_threads": 105, "accept_count": 35}).notes
+        for note in (notes[0], next(note for note in more if "took nothing" in note)):
+            assert note.endswith("; a request that came just then may be lost, as maxConnections has no limit")
+        tomcat.restore()
+        assert (limits(tomcat._tomcat.jmx, endpoint), tomcat.leftover(), bed.ask(1)) == (before, "", 200)

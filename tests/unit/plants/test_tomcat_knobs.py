@@ -65,7 +65,10 @@ def test_the_value_in_force_is_in_the_domain_whatever_the_grid(value: int) -> No
 def test_what_has_no_limit_and_what_needs_a_restart_are_said_and_not_moved() -> None:
     found, said = made(layout(HTTP), maxConnections=-1)
     assert not {"max_connections", "accept_count"} & {dial.knob.name for dial in found}
-    assert any("max_connections has no limit (maxConnections=-1)" in line for line in said)
+    no_limit = (
+        "max_connections has no limit (maxConnections=-1): set one in the Connector of port 80 to have it moved"
+    )
+    assert f"{no_limit}, and to lose no request where that is paused" in said
     assert any("accept_count is 100" in line and "--allow-restart" in line for line in said)
     assert not [dial for dial in found if dial.knob.unit == "bytes"], "a search could fill the heap"
     assert any("read_buffer_bytes is 8192; what it takes is not known" in line for line in said)

@@ -202,7 +202,9 @@ def dials(
         if value is None:
             continue
         if value < kind.least:
-            missing.append(f"{name} has no limit ({kind.written}={value}): set one in {location} to have it moved")
+            pauses = ", and to lose no request where that is paused" if kind is _CONNECTIONS else ""
+            said = f"{name} has no limit ({kind.written}={value}): set one in {location} to have it moved{pauses}"
+            missing.append(said)
             continue
         if kind.how is How.CONNECTIONS and part in reusing:
             # Not only would it act on few: the buffers made meanwhile would outlive the undo.

@@ -44,7 +44,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     connector = next(one for one in tomcat.layout.connectors if one.endpoint == endpoint)
     began_s = clock.now_s()
     bean = connector.bean
-    with _paused(tomcat, connector):
+    with _paused(tomcat, connector) as paused:
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         tomcat.call((bean, "stop"), (endpoint, "unbind"), (endpoint, "bind"), (bean, "start"))
@@ -56,7 +56,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     late = f"; {busy} requests were still in service and may have been cut" if busy else ""
     return [
         f"the connector of port {connector.port} took nothing for {now_s - began_s:.2f} s; {waiting} connections "
-        f"that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of it{late}"
+        f"that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of it{late}{_lost(paused)}"
     ]
 
 
@@ -81,8 +81,7 @@ def held(
     """
     began_s, connectors = clock.now_s(), tomcat.layout.connectors
     with contextlib.ExitStack() as stack:
-        for one in connectors:
-            stack.enter_context(_paused(tomcat, one))
+        paused = [stack.enter_context(_paused(tomcat, one)) for one in connectors]
         busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
         for pool in tomcat.layout.pools if pools is None else pools:
             stack.callback(purged, tomcat, pool, notes)
@@ -90,12 +89,14 @@ def held(
     held_s = clock.now_s() - began_s
     tomcat.held_s += held_s
     late = f", with {busy} requests still in service" if busy else ""
-    notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}")
+    notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}{_lost(*paused)}")
 
 
 @contextlib.contextmanager
-def _paused(tomcat: Attached, connector: Connector) -> Iterator[None]:
+def _paused(tomcat: Attached, connector: Connector) -> Iterator[Paused]:
     """A connector that takes no connections, once it is on disk what has it serve again.
+
+    One without a limit of connections cannot be led to take no more: it is paused in the middle of taking them.
 
     Raises:
         ApplyFailed: it cannot be paused, or does not serve again.
@@ -104,13 +105,19 @@ def _paused(tomcat: Attached, connector: Connector) -> Iterator[None]:
     one = _written(tomcat, connector)
     try:
         tomcat.pause(one)
-        yield
+        yield one
     finally:
         if tomcat.revived():
             serve_again(tomcat, one)
         else:
             tomcat.call((one.connector, "resume"))
             _served(tomcat, one)
+
+
+def _lost(*paused: Paused) -> str:
+    """What a pause may have cost."""
+    lossy = any(one.limit == UNLIMITED for one in paused)
+    return f"; a request that came just then may be lost, as {LIMIT} has no limit" if lossy else ""
 
 
 def _written(tomcat: Attached, connector: Connector) -> Paused:
