@@ -19,7 +19,7 @@ import pytest
 from tests.servers import _private_nginx
 from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, private, renewed
 from tests.servers._under_gate import PATIENCE_S, until
-from trimtab import processes
+from trimtab import files, processes
 from trimtab.clock import SystemClock
 from trimtab.core.memory import Room
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
@@ -284,6 +284,24 @@ def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
     with pytest.raises(ApplyRefused, match="was not written by trimtab"):
         nginx.apply({"keepalive_timeout_ms": 400})
     assert (bed.snippets / "zz-trimtab.conf").read_text() == "# mine\n"
+
+
+def test_a_rollback_removes_what_is_kept_of_the_operators_file_only_after_that_is_back(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, nginx, states = bed.files(), bed.attach(), list[bool]()
+    prepared = nginx.prepare({"worker_processes": MORE})
+    nginx.commit(prepared)
+    remove = files.remove
+
+    def removed(path: Path) -> None:
+        states.append(bed.config.read_bytes() == before[bed.config])
+        remove(path)
+
+    monkeypatch.setattr(_own_file, "remove", removed)
+    nginx.rollback(prepared)
+    assert states and all(states), "a kill before that would leave an edit of which nothing is known"
+    assert bed.files() == before
 
 
 @pytest.mark.root

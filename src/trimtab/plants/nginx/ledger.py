@@ -95,12 +95,14 @@ class Ledger:
     def earlier(self, texts: Texts) -> tuple[Texts, Texts]:
         """Texts of the files when only these are ours, where the edits of others stay, and their present texts.
 
+        What is kept of an operator's file comes after that file, which is not known as edited without it.
+
         Raises:
             UsageError: one cannot be read.
         """
         wanted = {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
-        now, ours = edits.present(wanted), self.written
-        return {path: edits.taken_back(path, now[path], text, ours.get(path)) for path, text in wanted.items()}, now
+        now, ours, last_first = edits.present(wanted), self.written, reversed(wanted.items())
+        return {path: edits.taken_back(path, now[path], text, ours.get(path)) for path, text in last_first}, now
 
     def go_back(self, values: Mapping[str, int], texts: Texts) -> None:
         """Enters that a change was taken back.
