@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import importlib.util
 import itertools
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         the exit code: 0 done, 1 could not, 2 used wrongly, 128 + n after signal n.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         return BROKEN_PIPE
     except Exception as error:
         if "--verbose" in _ours(arguments):
@@ -68,6 +70,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = printable(" ".join(str(error).split()))
         print(f"trimtab: {text if known else f'internal error: {type(error).__name__}: {text}'}", file=sys.stderr)
         return error.exit_code if isinstance(error, TrimtabError) else 1
+
+
+def silence() -> None:
+    """Has standard output lead nowhere: it cannot be written, and what is left in it would fail again."""
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def _open_closed() -> None:
+    """Has standard streams that were closed lead nowhere: the store would be opened in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: the one that was closed
+            os.set_inheritable(null, True)
+            setattr(sys, name, os.fdopen(null, mode, encoding="utf-8"))
 
 
 def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Parser]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from trimtab import codec
+from trimtab.cli import silence
 from trimtab.core import Drawing, Knob, MoveState, Objective, Role, Window, of_class
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
 from trimtab.guarantee import RELATIVE, DelayGuarantee
@@ -118,11 +119,16 @@ def search_line(event: MoveDone, objective: Objective) -> str:
 
 @contextlib.contextmanager
 def reader_may_go(stop: Stop) -> Iterator[None]:
-    """Asks the run to stop when nobody reads its output any more."""
+    """Asks the run to stop when nobody reads its output any more, or it cannot be written.
+
+    The terminal is gone, or the disk is full: what comes after is printed nowhere, and the run ends as by a signal.
+    """
     try:
         yield
-    except BrokenPipeError:
-        stop.reason = stop.reason or "SIGPIPE"
+    except OSError as error:
+        silence()
+        unwritten = f"output that cannot be written ({error.strerror})"
+        stop.reason = stop.reason or ("SIGPIPE" if isinstance(error, BrokenPipeError) else unwritten)
 
 
 def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None]:

@@ -186,21 +186,20 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
         TrimtabError: the plant ended or refused, or the report cannot be made.
     """
     store, run_id, outcome = ended.store, ended.run_id, ended.outcome
-    if stop.reason == "SIGPIPE":
-        raise BrokenPipeError
     report = args.report if outcome.windows else None
     if report is not None:
         page = importlib.import_module("trimtab.report.page")
         write_whole(report, page.render(store, [run_id]))
-    if args.json:
-        how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
-        print(codec.encode_strict({"type": "end", "run": run_id, **how}), flush=True)
-    else:
-        tell_end(store, run_id)
-        if ended.undoable:
-            say(f"undo:  {command(args, 'undo', run_id)}", indent=7)
-        if report is not None:
-            say(f"report: {report}", indent=7)
+    with reader_may_go(stop):
+        if args.json:
+            how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
+            print(codec.encode_strict({"type": "end", "run": run_id, **how}), flush=True)
+        else:
+            tell_end(store, run_id)
+            if ended.undoable:
+                say(f"undo:  {command(args, 'undo', run_id)}", indent=7)
+            if report is not None:
+                say(f"report: {report}", indent=7)
     store.close()
     if outcome.status in (Status.GONE, Status.FAILED):
         raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from trimtab.core.move import Move
-from trimtab.errors import UsageError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.observer import Stop
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,8 +40,14 @@ def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def exit_code(reason: str) -> int:
-    """128 + n after signal n, else 0."""
-    return 128 + signal.Signals[reason] if reason in signal.Signals.__members__ else 0
+    """128 + n after signal n; 0 where nothing has stopped it.
+
+    Raises:
+        TrimtabError: something else has stopped it.
+    """
+    if reason and reason not in signal.Signals.__members__:
+        raise TrimtabError(f"stopped by {reason}")
+    return 128 + signal.Signals[reason] if reason else 0
 
 
 def terminal_approval(stop: Stop) -> Callable[[Move], bool]:

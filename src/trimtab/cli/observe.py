@@ -83,8 +83,6 @@ def run(args: argparse.Namespace) -> int:
         with _shown(args, plan, plant, stop) as tell:
             outcome = Loop(plant, (), Static(objective), Oversight(()), writer, settings, stop, tell).run()
         store.close()
-    if stop.reason == "SIGPIPE":
-        raise BrokenPipeError
     if outcome.status is Status.GONE:
         raise TrimtabError(outcome.detail)
     return exit_code(stop.reason)

@@ -130,15 +130,57 @@ def test_tuning_loads_no_plotting_library() -> None:
         assert f"'{module}'" not in done.stderr
 
 
-def test_a_reader_that_goes_away_ends_the_run_quietly_and_it_is_stored_as_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
-    arguments = ["tune", "simulated", "--duration", "1000h", "--store", os.fspath(path)]
-    command = [sys.executable, "-m", "trimtab", *arguments]
+def _tune(tmp_path: Path, *more: str) -> list[str]:
+    """A command that tunes the simulated server, with a store in this directory."""
+    store = os.fspath(tmp_path / "runs.sqlite")
+    return [sys.executable, "-m", "trimtab", "tune", "simulated", "--store", store, *more]
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly_with_its_report_and_it_is_stored_as_stopped(
+    tmp_path: Path,
+) -> None:
+    report = tmp_path / "report.html"
+    command = _tune(tmp_path, "--duration", "1000h", "--report", os.fspath(report))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
-    process.stdout.readline()
+    while not process.stdout.readline().startswith(b"     1 "):
+        assert process.poll() is None
     process.stdout.close()
     assert process.wait(60) == 141
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert Store(path).run(1).status is Status.STOPPED
+    assert Store(tmp_path / "runs.sqlite").run(1).status is Status.STOPPED
+    assert report.is_file()
+
+
+def test_output_that_cannot_be_written_ends_the_run_as_a_signal_does_and_says_why(tmp_path: Path) -> None:
+    with open("/dev/full", "w", encoding="ascii") as full:
+        command = _tune(tmp_path, "--duration", "1000h")
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "trimtab: stopped by output that cannot be written (No space left on device)\n"
+    assert Store(tmp_path / "runs.sqlite").run(1).status is Status.STOPPED
+
+
+def test_a_run_whose_terminal_goes_away_is_stopped_and_does_not_fail(tmp_path: Path) -> None:
+    leader, terminal = os.openpty()
+    command = _tune(tmp_path, "--duration", "1000h")
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=subprocess.DEVNULL, text=True)
+    os.close(terminal)
+    os.read(leader, 4)
+    os.close(leader)
+    assert process.wait(60) == 1  # it has no controlling terminal, so nothing but the writing says it
+    ended = Store(tmp_path / "runs.sqlite").run(1)
+    assert (ended.status, ended.detail) == (
+        Status.STOPPED,
+        "output that cannot be written (Input/output error)",
+    )
+
+
+def test_with_its_standard_streams_closed_a_run_is_made_and_stored_as_ever(tmp_path: Path) -> None:
+    def closed() -> None:
+        os.closerange(0, 3)
+
+    command = _tune(tmp_path, "--duration", "20s", "--window", "5s")
+    assert subprocess.run(command, preexec_fn=closed, timeout=60, check=False).returncode == 0
+    assert Store(tmp_path / "runs.sqlite").run(1).status is Status.DONE
