@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 from trimtab import codec
 from trimtab.cli._plant import writable
-from trimtab.cli._stop import exit_code, handling, stopping
+from trimtab.cli._stop import SIGNALS, exit_code, handling
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import read_regular, write_whole
+from trimtab.observer import Stop
 from trimtab.testbed.shop import FIRST_LINE, Shop, ShopSpec, shop, stack_text
 
 _LOOK_S = 0.25
@@ -60,17 +62,31 @@ def run(args: argparse.Namespace) -> int:
         database=replace(plain.database, cores=args.cores),
     )
     _require_ours(args.stack)
-    # Every signal to stop acts as Ctrl-C does.
-    with handling(signal.default_int_handler), contextlib.ExitStack() as stack:
-        running = stack.enter_context(shop(spec, _sayer(args.json)))
-        write_whole(args.stack, stack_text(running))
-        print(_announcement(running, args.stack, args.json), flush=True)
-        with stopping() as stop:
-            while not stop:
+    say, stop = _sayer(args.json), Stop()
+    try:
+        with handling(_interrupting(stop)), shop(spec, say) as running:
+            write_whole(args.stack, stack_text(running))
+            print(_announcement(running, args.stack, args.json), flush=True)
+            while True:
                 _require_alive(running)
                 time.sleep(_LOOK_S)
-            stack.close()
+    except KeyboardInterrupt:
+        say("the shop is closed, and nothing of it is left")
     return exit_code(stop.reason)
+
+
+def _interrupting(stop: Stop) -> Callable[[int, FrameType | None], None]:
+    """A handler of signals that ends what is under way, says so, and ignores further ones: all is cleared away."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for one in SIGNALS:
+            signal.signal(one, signal.SIG_IGN)
+        stop.reason = signal.Signals(number).name
+        with contextlib.suppress(OSError):  # not by print, in the middle of which this may be
+            os.write(2, b"closing the shop\n")
+        raise KeyboardInterrupt
+
+    return interrupt
 
 
 def _announcement(running: Shop, file: Path, as_json: bool) -> str:

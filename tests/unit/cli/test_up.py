@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from trimtab.cli import main
+from trimtab.cli import _up, main
 from trimtab.testbed.shop import Shop, ShopSpec, stack_text
 
 
@@ -49,3 +53,36 @@ def test_the_file_names_each_tier_by_its_plant_and_process_and_the_clients_by_th
         "b": {"plant": "tomcat", "pid": 2},
     }
     assert read["clients"]["customers"] == 3 * 2880 and read["clients"]["url"] == running.url
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("open_first", [False, True])
+def test_a_signal_is_answered_and_what_it_ends_is_cleared_away_whole(
+    number: signal.Signals,
+    open_first: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    cleared = []
+
+    @contextlib.contextmanager
+    def private(spec: ShopSpec, say: Callable[[str], None]) -> Iterator[Any]:
+        try:
+            say("starting MariaDB")
+            if not open_first:
+                os.kill(os.getpid(), number)
+            yield SimpleNamespace(tiers=(), spec=spec, url="http://127.0.0.1:1/shop/")
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)  # an impatient user's second Ctrl-C
+            cleared.append("all")
+
+    monkeypatch.setattr(_up, "shop", private)
+    monkeypatch.setattr(_up, "_require_alive", lambda running: os.kill(os.getpid(), number))
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["lab", "up", "shop", "--stack", str(tmp_path / "shop.toml")]) == 128 + number
+    said = capfd.readouterr()
+    assert cleared == ["all"]
+    assert said.err == "closing the shop\n"
+    assert said.out.splitlines()[-1].endswith("the shop is closed, and nothing of it is left")
+    assert signal.getsignal(signal.SIGINT) is before

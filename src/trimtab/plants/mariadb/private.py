@@ -26,6 +26,8 @@ from trimtab.testbed.registry import Registry
 _ACCOUNT = "mysql"
 _START_PATIENCE_S = 90.0
 """It writes a redo log of 96 MiB before it listens, and may first have to recover its data."""
+_WRITE_S, _END_S = 30.0, 5.0
+"""How long it may take to end: where it writes its data, and where they are removed with it."""
 _DEBIAN = ("character-set-server = utf8mb4", "collation-server = utf8mb4_general_ci", "expire_logs_days = 10")
 """Settings of Debian's 50-server.cnf beside paths and addresses."""
 _OF_2004 = (
@@ -115,13 +117,19 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
         """The password of the application's account."""
         return self.password_file.read_text(encoding="ascii").strip()
 
-    def stop(self, patience_s: float = 30.0) -> None:
-        """Ends it, with the time to write its data; may be called twice.
+    def stop(self, patience_s: float | None = None) -> None:
+        """Ends it, where its data are kept with the time to write them; may be called twice.
+
+        One that has only begun to start does not hear the signal to end.
+
+        Args:
+            patience_s: how long it may take; None for as long as its data are worth.
 
         Raises:
             TrimtabError: something could not be removed; the next testbed tries again.
         """
-        super().stop(patience_s)
+        usual = _WRITE_S if self.spec.directory is not None else _END_S
+        super().stop(usual if patience_s is None else patience_s)
 
     def require_installed(self) -> None:
         """Finds its programs.
