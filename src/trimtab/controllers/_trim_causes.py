@@ -178,9 +178,7 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
         ratio: factor of a step whose length the readings do not tell.
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
-    busy = r.get("busy_workers", float(m) if waiting > LEAST_WAITING else 0.0)
-    all_busy = min(ALL_BUSY * m, m - 1.0)  # a status page does not count the worker that serves it
-    if cpu is None or cpu >= ALL_BUSY or busy < all_busy or waiting < LEAST_WAITING:
+    if cpu is None or cpu >= ALL_BUSY or not _short(r, m):
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
     share, step = queue_share(r), min(grown, ratio * m)
@@ -192,6 +190,14 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
     lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time)"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"
     return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
+
+
+def _short(r: Readings, m: int) -> bool:
+    """Whether all workers are busy and connections wait."""
+    waiting = r.get("accept_queue_length", 0.0)
+    busy = r.get("busy_workers", float(m) if waiting > LEAST_WAITING else 0.0)
+    all_busy = min(ALL_BUSY * m, m - 1.0)  # a status page does not count the worker that serves it
+    return busy >= all_busy and waiting >= LEAST_WAITING
 
 
 def missed(r: Readings, m: int, spared: int, knob: Knob) -> Cause | None:
@@ -252,14 +258,16 @@ def queue_share(r: Readings) -> float:
 
 
 def nothing(r: Readings, m: int) -> str:
-    """Reason where no cause was found, with the known figures."""
+    """Reason where no cause was found, with the known figures; where all wait for the CPU, that they do."""
     known = (
         ("busy_workers", "{:.0f} busy"),
         ("accept_queue_length", "{:.1f} waiting"),
     )
     said = ", ".join(text.format(r[name]) for name, text in known if math.isfinite(r.get(name, math.nan)))
     said += f"{', ' if said else ''}{stalls(r):.0%} stalls"
-    return f"no cause to move the limit of {m}" + (f" ({said})" if said else "")
+    text, cpu = f"no cause to move the limit of {m} ({said})", r.get("cpu_ratio", 0.0)
+    full = _short(r, m) and cpu >= ALL_BUSY
+    return f"{text}: the CPU is at {cpu:.0%}, and more workers would only share it" if full else text
 
 
 def evidence(window: Window) -> dict[str, float]:

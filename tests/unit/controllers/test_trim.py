@@ -169,7 +169,10 @@ def test_where_all_are_busy_and_connections_wait_it_goes_to_where_the_cpu_satura
 )
 def test_more_workers_are_not_asked_for_where_they_could_save_nothing(missing: dict[str, float]) -> None:
     short = {"response_time_s": 1.0, "accept_queue_delay_s": 0.9, "accept_queue_length": 30.0, "busy_workers": 10.0}
-    assert not proposed(window_of(10, {**short, "cpu_ratio": 0.4, **missing})).changes
+    move = proposed(window_of(10, {**short, "cpu_ratio": 0.4, **missing}))
+    assert not move.changes
+    # "10 busy, 30.0 waiting" and no cause: without a word on the CPU its reader takes that for a defect.
+    assert ("the CPU is at 88%, and more workers would only share it" in move.reason) == ("cpu_ratio" in missing)
 
 
 def test_a_server_that_answers_nothing_and_lets_connections_wait_counts_as_all_busy() -> None:
