@@ -19,7 +19,7 @@ from trimtab.guarantee import RELATIVE, DelayGuarantee
 from trimtab.metrics import known, metric
 from trimtab.observer import Stop
 from trimtab.referee import Course
-from trimtab.report.text import changes, desired, seconds, setting, shown, title, words
+from trimtab.report.text import came, changes, desired, seconds, setting, shown, title, words
 from trimtab.settings import Settings
 from trimtab.trust import printable
 
@@ -91,7 +91,8 @@ def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
         return event.move.reason
     word = "" if event.state is MoveState.APPLIED else f" {event.state}"
     failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
-    made = changes(event.move.changes, event.window.configuration, knobs, MOST_CHANGES)
+    reached = came(event.move.changes, event.configuration)
+    made = changes(reached, event.window.configuration, knobs, MOST_CHANGES) or "all as it was"
     return f"{made}{word}: {failed or event.move.reason}"
 
 

@@ -88,6 +88,16 @@ def changes(
     return ", ".join([*said[:most], *more])
 
 
+def came(asked: Mapping[str, int], after: Configuration | None) -> dict[str, int]:
+    """What a move's knobs came to: as rules among knobs and the server have let them.
+
+    Args:
+        asked: knob to the value asked for.
+        after: the configuration in force after it; None where it was not applied, and what was asked for is told.
+    """
+    return {name: value if after is None else after.get(name, value) for name, value in asked.items()}
+
+
 def desired(guarantee: DelayGuarantee, k: int) -> str:
     """Desired delay of class k as text."""
     if guarantee.kind == ABSOLUTE:

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from trimtab.cli import _live
 from trimtab.cli._live import LiveView
-from trimtab.cli._progress import Lines, Row, rows_of, showing
+from trimtab.cli._progress import Lines, Row, rows_of, showing, what
 from trimtab.core import Domain, How, Knob, Move, MoveState, Objective, Role, Window, of_class
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
 from trimtab.guarantee import DelayGuarantee
@@ -262,6 +262,18 @@ def test_of_many_knobs_a_line_says_only_those_that_change(capsys: pytest.Capture
     for event in told(window, "for a reason"):
         lines(event)
     assert "knob_0" not in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_change_is_shown_as_far_as_rules_among_the_knobs_have_let_it_come() -> None:
+    moved = [knob("least"), knob("most")]
+    window = Window(0, 0.0, 10.0, {"least": 10, "most": 100}, {}, 200)
+    asked = Move({"least": 26, "most": 16}, "for a reason")
+    reached = MoveDone(window, asked, asked, MoveState.APPLIED, "least 26 is more", {"least": 25, "most": 25})
+    assert what(reached, moved) == "least 10 -> 25, most 100 -> 25: for a reason"
+    nowhere = MoveDone(window, asked, asked, MoveState.APPLIED, "least 26 is more", window.configuration)
+    assert what(nowhere, moved) == "all as it was: for a reason"
+    refused = MoveDone(window, asked, asked, MoveState.REFUSED, "least 26 is more")
+    assert what(refused, moved) == "least 10 -> 26, most 100 -> 16 refused: least 26 is more"
 
 
 @contextlib.contextmanager

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from tests._curve import NAME
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
-from trimtab.report.page import render
+from trimtab.report.page import _changes, render
+from trimtab.report.track import tracks
 from trimtab.store import Store
 
 HOSTILE = '<script>alert("$x_{$")</script>--><img src=x onerror=alert(1)> \' & {{ 7 * 7 }}'
@@ -181,3 +184,11 @@ def test_the_simulated_banner_stands_if_and_only_if_a_run_was_simulated(
 def test_the_same_runs_give_the_same_page(store: Store) -> None:
     ids = compared(store)
     assert render(store, ids) == render(store, ids)
+
+
+def test_a_change_is_told_as_far_as_rules_among_the_knobs_have_let_it_come(store: Store) -> None:
+    (track,) = tracks(store, [tuned(store)])
+    (move,) = track.applied()
+    reached = replace(move, configuration={NAME: 44}, detail="40 is less than 44")
+    table = _changes(replace(track, moves=(reached,)))
+    assert table.rows[0][1] == f"{NAME} 150 -> 44"
