@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -68,3 +69,17 @@ def test_the_verdict_says_whether_start_and_winner_were_measured_in_turn(ends_s:
     plant.fake_clock.at.append((ends_s, lambda: setattr(run.stop, "reason", "SIGINT")))
     run.go()
     assert judge_run(tracks(run.store, [1])[0]).basis == basis
+
+
+def test_the_path_keeps_the_start_s_warming_up_apart_from_the_trials_and_names_only_what_it_shows() -> None:
+    run, plant = search((40, 30, 20), remeasure=2)
+    plant.fake_clock.at.append((25.0, lambda: setattr(run.stop, "reason", "SIGINT")))
+    run.go()
+    (track,) = tracks(run.store, [1])
+    assert track.search is not None
+    for warming in (0, 1):
+        warmed = replace(track, search=replace(track.search, warming=warming))
+        (picture,) = (one.svg for one in drawn([warmed]) if one.title == PATH)
+        assert ("before the trials, still warming up" in picture) == (warming > 0)
+        assert "<!-- window -->" in picture, "not every window is a trial"
+        assert "<!-- trial -->" in picture and "winner, again" not in picture, "none was measured again"

@@ -1,4 +1,4 @@
-"""The path of a search: the objective by trial, the incumbent, and start and winner measured again in turn."""
+"""The path of a search: the objective by window, the incumbent, and start and winner measured again in turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path(tracks: Sequence[Track]) -> str:
         for axes, track in zip(grid[0], tracks, strict=True):
             _column(axes, track, name)
             axes.set_title(track.label)
-            axes.set_xlabel("trial")
+            axes.set_xlabel("window")
         grid[0][0].set_ylabel(axis(name))
         grid[0][0].yaxis.set_major_formatter(seconds if name.partition("@")[0].endswith("_s") else plain)
 
@@ -39,13 +39,17 @@ def _column(axes: Any, track: Track, name: str) -> None:
     assert state is not None
     again = {move.index + 1 for move in track.moves if move.move.phase == MEASURE}
     known = [(w.index, w.readings[name], w) for w in track.windows if name in w.readings]
-    trials = [(i, v) for i, v, _ in known if not again or i < min(again)]
-    axes.plot(*_xy(trials), ".-", color=BLUE, linewidth=0.8, markersize=5, label="trial")
-    for wanted, colour, label in ((state.start, GREY, "start, again"), (state.winner, GREEN, "winner, again")):
-        points = [(i, v) for i, v, w in known if i in again and _is(w.configuration, wanted)]
-        axes.plot(*_xy(points), "o", color=colour, markersize=5, label=label)
-    said = [(move.index, move.proposed.evidence) for move in track.moves]
+    first = [(i, v) for i, v, _ in known if not again or i < min(again)]
+    warming = [(i, v) for i, v in first if i < state.warming]
+    trials = [(i, v) for i, v in first if i >= state.warming]
+    said = [(move.index, move.proposed.evidence) for move in track.moves if move.index >= state.warming]
     incumbents = [(index, evidence["incumbent"]) for index, evidence in said if "incumbent" in evidence]
+    axes.plot(*_xy(trials), ".-", color=BLUE, linewidth=0.8, markersize=5, label="trial")
+    if warming:
+        axes.plot(*_xy(warming), ".", color=GREY, markersize=5, label="before the trials, still warming up")
+    for wanted, colour, label in ((state.start, GREY, "start, again"), (state.winner, GREEN, "winner, again")):
+        if points := [(i, v) for i, v, w in known if i in again and _is(w.configuration, wanted)]:
+            axes.plot(*_xy(points), "o", color=colour, markersize=5, label=label)
     axes.step(*_xy(incumbents), where="post", color=ORANGE, linewidth=1.5, label="incumbent, mean so far")
     axes.legend(loc="best", fontsize=8)
 
