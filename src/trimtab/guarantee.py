@@ -80,7 +80,8 @@ class Score:
         quotient: quotient of all windows together; None when there was none. For a relative guarantee it comes from
             the ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of
             ratios; otherwise it is the mean of the windows' quotients.
-        quotient_sd: standard deviation of the windows' quotients.
+        quotient_half: between which values the middle half of the windows' quotients lies; single windows of a ratio
+            go far beyond any standard deviation.
         within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
         windows: how many had a quotient.
     """
@@ -89,7 +90,7 @@ class Score:
     delay_s: float | None
     delay_sd_s: float
     quotient: float | None
-    quotient_sd: float
+    quotient_half: tuple[float, float]
     within: float | None
     windows: int
 
@@ -135,10 +136,18 @@ def _score(guarantee: DelayGuarantee, windows: Sequence[Window], k: int) -> Scor
         statistics.fmean(delays) if delays else None,
         statistics.pstdev(delays) if delays else 0.0,
         _overall(guarantee, windows, k, quotients),
-        statistics.pstdev(quotients) if quotients else 0.0,
+        _half(quotients),
         len(near) / len(quotients) if quotients else None,
         len(quotients),
     )
+
+
+def _half(values: Sequence[float]) -> tuple[float, float]:
+    """The quartiles between which the middle half of some values lies; 0 and 0 of none."""
+    if len(values) < 2:
+        return (values[0], values[0]) if values else (0.0, 0.0)
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, high
 
 
 def _overall(

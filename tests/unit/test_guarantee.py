@@ -40,9 +40,10 @@ def test_the_quotient_is_what_was_measured_of_what_is_desired(
 def test_a_score_has_the_mean_the_spread_and_the_share_within_a_tenth() -> None:
     windows = [seen(4.0, 8.0), seen(4.0, 8.8), seen(4.0, 12.0), seen(4.0, None)]
     first, second = scores(guaranteed("absolute", (4, 8)), windows)
-    assert (first.quotient, first.quotient_sd, first.within, first.windows, first.kept) == (1.0, 0.0, 1.0, 4, True)
+    assert (first.quotient, first.quotient_half, first.within, first.windows) == (1.0, (1.0, 1.0), 1.0, 4)
+    assert first.kept is True
     assert second.quotient == pytest.approx(1.2)
-    assert second.quotient_sd == pytest.approx((0.2**2 + 0.1**2 + 0.3**2) ** 0.5 / 3**0.5)
+    assert second.quotient_half == pytest.approx((1.05, 1.3))
     assert second.within == pytest.approx(2 / 3)
     assert (second.windows, second.kept) == (3, False)
 
@@ -53,6 +54,7 @@ def test_one_window_with_a_delay_near_zero_does_not_decide_about_a_ratio() -> No
     _, second = scores(guaranteed("relative", (1, 3)), windows)
     assert second.quotient == pytest.approx(3.0 / 0.901 / 3)
     assert second.within == pytest.approx(0.9)
+    assert second.quotient_half == pytest.approx((1.0, 1.0)), "a standard deviation would be 2970 %"
 
 
 def test_a_run_is_judged_by_its_second_half() -> None:

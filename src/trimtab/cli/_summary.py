@@ -25,7 +25,7 @@ def summary(track: Track) -> list[str]:
     if run.plan.guarantee is not None:
         judged, rows = class_verdict.judge({track.label: [track]}, run.plan.guarantee)
         for _, name, desired, delay, share, within, _ in rows:
-            got = f": {share} of it, within {WITHIN:.0%} in {within}" if share != "-" else ""
+            got = f": of it {share}, within {WITHIN:.0%} in {within}" if share != "-" else ""
             lines.append(f"  {name}: delay {delay}, desired {desired}{got}")
     else:
         judged = judge_run(track)

@@ -109,7 +109,7 @@ class RelativeDelay(ClassControl):
             for k, (loop, ratio) in enumerate(zip(loops, ratios, strict=True), 1)
         )
         missed = _missed(group, outputs, shares, allotted)
-        reason = _reason(group, delays, outputs, shares, budgets, missed, total)
+        reason = _reason(group, delays, outputs, shares, budgets, missed, total, self.most_ratio)
         evidence = group.evidence(
             {
                 "delay_s": tuple(d.value_s if d else None for d in delays),
@@ -221,6 +221,7 @@ def _reason(
     budgets: tuple[int, ...],
     missed: tuple[bool, ...],
     total: int,
+    most_ratio: float,
 ) -> str:
     """Reason for the operator: ratios, delays and budgets; for a guarantee that cannot be met, a way to meet it."""
     waits = ", ".join(f"{name} {shown(d)}" for name, d in zip(group.classes, delays, strict=True))
@@ -229,7 +230,8 @@ def _reason(
         pair, desired = f"{group.classes[k]}:{group.classes[k - 1]}", group.desired[k] / group.desired[k - 1]
         pair_delays = [delay for delay in delays[k - 1 : k + 1] if delay is not None and delay.exact]
         why = "nobody waits" if len(pair_delays) == 2 else f"{pair} is not known"
-        said.append(f"{why}, so its share stays" if v is None else f"{pair} is {v:.3g}, desired {desired:.3g}")
+        bound = " or more" if v == most_ratio * desired else ""
+        said.append(f"{why}, so its share stays" if v is None else f"{pair} is {v:.3g}{bound}, desired {desired:.3g}")
     given = ", ".join(f"{name} {budget}" for name, budget in zip(group.classes, budgets, strict=True))
     text = f"{'; '.join(said)} ({waits}): {given}"
     if not any(missed):

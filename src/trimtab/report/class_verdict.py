@@ -55,6 +55,7 @@ def _unmet(track: Track, name: str) -> int:
 
 def _row(guarantee: DelayGuarantee, k: int, score: Score) -> tuple[str, ...]:
     delay = "none" if score.delay_s is None else f"{seconds(score.delay_s)} ± {seconds(score.delay_sd_s)}"
-    share = "-" if score.quotient is None else f"{score.quotient:.0%} ± {score.quotient_sd:.0%}"
+    half = " to ".join(f"{one:.0%}" for one in score.quotient_half)
+    share = "-" if score.quotient is None else f"{score.quotient:.0%} (half of the windows {half})"
     within = "-" if score.within is None else f"{score.within:.0%} of {score.windows} windows"
     return score.name, desired(guarantee, k), delay, share, within

@@ -12,7 +12,7 @@ from trimtab.metrics import metric as metric_of
 from trimtab.report import class_verdict, search
 from trimtab.report.figures import drawn
 from trimtab.report.sheet import Table, sheet
-from trimtab.report.text import came, changes, plain
+from trimtab.report.text import came, changes, plain, seconds
 from trimtab.report.track import SATURATED, Track, tracks
 from trimtab.report.verdict import Row, compare, interval
 from trimtab.store import Store
@@ -88,7 +88,7 @@ def _changes(track: Track) -> Table:
             window = at.get(move.index)
             reached = came(move.move.changes, move.configuration)
             made = changes(reached, window.configuration if window else {}, track.run.plan.knobs)
-            took = f" in {move.took_s:.2g} s" if move.took_s is not None else ""
+            took = f" in {seconds(move.took_s)}" if move.took_s is not None else ""
             state = "left open: trimtab ended here" if move.state is MoveState.OPEN else move.state.value
             said = f": {move.detail}" if move.detail else ""
             when = f"{window.start_s + window.duration_s:.0f} s" if window else ""

@@ -147,7 +147,20 @@ def axis(metric: str) -> str:
     return words(metric) if known == "s" else f"{words(metric)} in {known}"
 
 
+FACTORS = 4.0
+"""Greatest over least value from which a scale is logarithmic."""
+
+
+def by_factors(values: Sequence[float]) -> bool:
+    """Whether values differ by factors, so that a linear scale would show only the greatest."""
+    return bool(values) and min(values) > 0 and max(values) >= FACTORS * min(values)
+
+
 def legend(axes: Any) -> None:
-    """A legend in the room that is made for it above the lines; the scale begins at 0."""
-    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
+    """A legend in the room that is made for it above the lines; a linear scale begins at 0."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        axes.set_ylim(low, high * (high / low) ** 0.25)
+    else:
+        axes.set_ylim(0, 1.25 * high)
     axes.legend(loc="upper left", ncols=4, fontsize=8)

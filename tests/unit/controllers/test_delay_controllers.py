@@ -82,6 +82,12 @@ def test_what_a_guard_or_a_gate_allotted_is_where_the_controller_goes_on_from() 
     assert move.changes["process_budget@premium"] == 54
 
 
+@pytest.mark.parametrize(("basic_s", "said"), [(32.0, "is 3.2, "), (4000.0, "is 12 or more, ")])
+def test_a_ratio_that_counts_as_no_more_than_a_bound_is_told_as_that(basic_s: float, said: str) -> None:
+    reason = first(RELATIVE, delays({"premium": 10.0, "basic": basic_s})).reason
+    assert f"basic:premium {said}desired 3 " in reason
+
+
 def test_a_ratio_goes_on_from_the_budgets_in_force_too() -> None:
     """Asked for 78 and 50; 100 and 28 are in force. E = 0.3 after E = 2: U = 100 / 28 + 0.3 (0.3 - 0.05 * 2)."""
     state = RELATIVE.start(budget_knobs(), 0)

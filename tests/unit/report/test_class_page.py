@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,14 @@ from tests._class_runs import write_guarantee
 from tests._stored_runs import always, whole, write_run
 from tests.unit.report.test_page import check, pictures
 from trimtab.core.trial import MoveState
+from trimtab.report import class_verdict
+from trimtab.report.figures._classes import promised
+from trimtab.report.figures.delays import delays
 from trimtab.report.page import render
+from trimtab.report.track import tracks
 from trimtab.store import Store
+
+A, B = "connection_delay_s@a", "connection_delay_s@b"
 
 
 @pytest.fixture
@@ -79,3 +86,18 @@ def test_a_class_that_nobody_belongs_to_is_shown_as_none(store: Store) -> None:
 def test_a_run_that_tunes_has_no_table_of_classes(store: Store) -> None:
     text = render(store, [write_run(store, "trim", always(whole(1.0)))])
     assert "Class by class" not in text
+
+
+@pytest.mark.parametrize(("spike", "factors"), [(1.0, False), (400.0, True)])
+def test_one_window_of_a_ratio_hides_neither_what_is_desired_nor_how_the_others_fared(
+    store: Store, spike: float, factors: bool
+) -> None:
+    (track,) = tracks(store, [write_guarantee(store, "relative", windows=30)])
+    near = [replace(w, readings={**w.readings, A: 1.0, B: 3.0}) for w in track.windows]
+    near[20] = replace(near[20], readings={**near[20].readings, A: 1.0 / spike})
+    spoilt = replace(track, windows=tuple(near))
+    guarantee = promised([spoilt])
+    ((_, _, _, _, share, *_),) = class_verdict.judge({"": [spoilt]}, guarantee)[1][1:]
+    assert share.endswith("% (half of the windows 100% to 100%)")
+    picture = delays([spoilt])
+    assert ("<!-- 2,000 -->" in picture) == factors, "a logarithmic scale has ticks at 1, 2 and 5"

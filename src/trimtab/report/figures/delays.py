@@ -8,7 +8,8 @@ from typing import Any
 from trimtab.drawing import Figure
 from trimtab.guarantee import ABSOLUTE, RELATIVE, WITHIN, DelayGuarantee
 from trimtab.report.figures._classes import GROUND, colours, promised, shade, wide
-from trimtab.report.style import Picture, columns, legend, svg
+from trimtab.report.style import Picture, by_factors, columns, legend, logarithmic, svg
+from trimtab.report.text import plain
 from trimtab.report.track import Track
 
 
@@ -29,6 +30,8 @@ def delays(tracks: Sequence[Track]) -> str:
         legend(grid[0][0])
         if len(rows) > 1:
             grid[1][0].set_ylabel("ratio of delays")
+            if by_factors([v for track in tracks for v in _all_ratios(track, guarantee)]):
+                logarithmic(grid[1][0], plain)
             legend(grid[1][0])
 
     return svg(draw, wide(tracks), 2.6 * len(rows) + 0.4)
@@ -54,6 +57,13 @@ def _ratios(axes: Any, track: Track, guarantee: DelayGuarantee) -> None:
         desired = guarantee.desired_ratio(k)
         axes.axhline(desired, color=colour, linewidth=1.0, linestyle="--", label=f"desired ± {WITHIN:.0%}")
         axes.axhspan((1 - WITHIN) * desired, (1 + WITHIN) * desired, color=colour, alpha=0.12)
+
+
+def _all_ratios(track: Track, guarantee: DelayGuarantee) -> list[float]:
+    """The ratios of all neighbours that are drawn, with those that are desired."""
+    pairs = range(1, len(guarantee.classes))
+    seen = [v for k in pairs for w in track.windows if (v := guarantee.ratio(w, k)) is not None]
+    return [*seen, *map(guarantee.desired_ratio, pairs)]
 
 
 PICTURE = Picture("What each class waited", f"Dashed lines are what is desired. {GROUND}", delays, 0, guarantee=True)

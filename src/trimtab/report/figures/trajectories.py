@@ -7,12 +7,9 @@ from typing import Any
 
 from trimtab.core import Knob
 from trimtab.drawing import Figure
-from trimtab.report.style import BLUE, ORANGE, Picture, axis, columns, logarithmic, mark_moves, svg, width
+from trimtab.report.style import BLUE, ORANGE, Picture, axis, by_factors, columns, logarithmic, mark_moves, svg, width
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
-
-_WIDE = 4.0
-"""Greatest over least value from which a scale is logarithmic."""
 
 
 def trajectories(tracks: Sequence[Track], *metrics: str) -> str:
@@ -58,7 +55,7 @@ def _scale(axes: Any, values: Sequence[float], knob: Knob | None, name: str) -> 
         axes.set_yticks(range(len(knob.domain.choices)), knob.domain.choices)
         return
     shown = seconds if knob is None and name.partition("@")[0].endswith("_s") else plain
-    if values and min(values) > 0 and max(values) >= _WIDE * min(values):
+    if by_factors(values):
         logarithmic(axes, shown)
     else:
         axes.yaxis.set_major_formatter(shown)
