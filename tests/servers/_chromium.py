@@ -40,6 +40,10 @@ class Chromium:
         self._call("Page.navigate", url=url)
         self.awaited(page)
 
+    def become_a_phone(self, width: int) -> None:
+        """Shows pages as a phone of so many pixels does."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=True)
+
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
         told = self._call("Runtime.evaluate", expression=script, returnByValue=True)
