@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import difflib
@@ -33,7 +34,25 @@ def verbs() -> Iterator[str]:
     yield "## Verbs\n"
     for name in discovery.names("trimtab.cli"):
         _, parser = cli.parser_of(name)
-        yield f"### trimtab {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
+        yield f"### trimtab {name}\n\n{block(parser)}"
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from (f"#### {one.prog}\n\n{block(one)}" for one in action.choices.values())
+
+
+def block(parser: argparse.ArgumentParser) -> str:
+    """A parser's help as it is printed."""
+    return f"```text\n{parser.format_help().strip()}\n```\n"
+
+
+def plant_options() -> Iterator[str]:
+    """The options of every plant that has some: of `tune PLANT`, and the keys of a stack's tier."""
+    for name in discovery.names("trimtab.plants"):
+        parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
+        group = parser.add_argument_group(f"options of {name}")
+        discovery.load("trimtab.plants", name).add_arguments(group)
+        if group._group_actions:
+            yield f"### Options of {name}\n\n{block(parser)}"
 
 
 def options(package: str, attribute: str, hidden: tuple[str, ...]) -> Iterator[str]:
@@ -76,6 +95,8 @@ def text() -> str:
     parts += options("trimtab.workloads", "WORKLOAD", ())
     for title, package in (("Plants", "trimtab.plants"), ("Sensors", "trimtab.sensors"), ("Lab", "trimtab.lab")):
         parts.append(f"## {title}\n\n" + "\n".join(described(package)) + "\n")
+        if package == "trimtab.plants":
+            parts += plant_options()
     rows = "\n".join(
         f"| `{m.name}{'@CLASS' if m.per_class else ''}` | {m.unit} | {m.symbol or '-'} | {m.description} |"
         for m in known().values()
