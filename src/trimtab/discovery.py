@@ -25,6 +25,26 @@ def names(package: str) -> list[str]:
     return sorted(name.replace("_", "-") for name in found)
 
 
+def known(package: str, name: str, kind: str = "") -> str:
+    """The name of a member's module.
+
+    Args:
+        package: the room's dotted name, such as "trimtab.controllers".
+        name: the member, written with `-` or `_`.
+        kind: what its members are called; the room's name without its plural where none is given.
+
+    Raises:
+        UsageError: there is no such member; the message names those there are, and the nearest.
+    """
+    there, wanted = names(package), name.replace("_", "-")
+    if wanted not in there:
+        close = difflib.get_close_matches(wanted, there, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        kind = kind or package.rpartition(".")[2].removesuffix("s")
+        raise UsageError(f"unknown {kind} {name!r}; choose from: {', '.join(there)}{hint}")
+    return wanted.replace("-", "_")
+
+
 def load(package: str, name: str) -> ModuleType:
     """The module of one member.
 
@@ -35,11 +55,4 @@ def load(package: str, name: str) -> ModuleType:
     Raises:
         UsageError: there is no such member; the message names those there are.
     """
-    known = names(package)
-    wanted = name.replace("_", "-")
-    if wanted not in known:
-        kind = package.rpartition(".")[2].removesuffix("s")
-        close = difflib.get_close_matches(wanted, known, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UsageError(f"unknown {kind} {name!r}; choose from: {', '.join(known)}{hint}")
-    return importlib.import_module(f"{package}.{wanted.replace('-', '_')}")
+    return importlib.import_module(f"{package}.{known(package, name)}")

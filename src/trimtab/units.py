@@ -12,8 +12,12 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z/%]*)")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
-def parse_duration_s(text: str) -> float:
+def parse_duration_s(text: str, option: str = "") -> float:
     """Seconds in a duration such as `400ms`, `1.5s`, `5m` or `1h30m`.
+
+    Args:
+        text: the user's text.
+        option: the option that has it, for the message.
 
     Raises:
         UsageError: it is not one; a number without a unit is not.
@@ -21,7 +25,8 @@ def parse_duration_s(text: str) -> float:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         allowed = "numbers with ms, s, m or h, such as 400ms, 90s or 1h30m"
-        raise UsageError(f"{text!r} is not a duration: write {allowed}")
+        where = f"{option}: " if option else ""
+        raise UsageError(f"{where}{text!r} is not a duration: write {allowed}")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 

@@ -99,7 +99,7 @@ def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Par
     Raises:
         UsageError: there is no such verb.
     """
-    module = importlib.import_module(f"{ROOM}.{_known(verb)}")
+    module = importlib.import_module(f"{ROOM}.{discovery.known(ROOM, verb, 'verb')}")
     parser = Parser(
         prog=f"trimtab {verb}",
         description=module.__doc__,
@@ -146,18 +146,6 @@ def parsed(command: Sequence[str]) -> tuple[ModuleType, argparse.Namespace]:
     args = parser.parse_args(command[1:])
     args.command = tuple(command)
     return module, args
-
-
-def _known(verb: str) -> str:
-    """The module name of a verb.
-
-    Raises:
-        UsageError: there is no such verb.
-    """
-    verbs = discovery.names(ROOM)
-    if verb not in verbs:
-        raise UsageError(f"unknown verb {verb!r}; choose from: {', '.join(verbs)}")
-    return verb.replace("-", "_")
 
 
 def _help() -> str:

@@ -99,7 +99,9 @@ def specification(args: argparse.Namespace, spec: Spec) -> Specification:
     Raises:
         UsageError: the settling time is not a duration, or shorter than a period.
     """
-    settling_s = SETTLING_PERIODS * spec.period_s if args.settling is None else parse_duration_s(args.settling)
+    settling_s = SETTLING_PERIODS * spec.period_s
+    if args.settling is not None:
+        settling_s = parse_duration_s(args.settling, "--settling")
     return Specification(settling_s, spec.period_s)
 
 
@@ -151,7 +153,9 @@ def identified_gains(
     needed, upper, lower = kinds(args, spec), spec.classes[0], spec.classes[1]
     pairs = [Pair(kind, upper.name, lower.name, upper.delay_metric.partition("@")[0]) for kind in needed]
     period_s = spec.period_s
-    length_s = IDENTIFIED_PERIODS * period_s if args.identify is None else parse_duration_s(args.identify)
+    length_s = IDENTIFIED_PERIODS * period_s
+    if args.identify is not None:
+        length_s = parse_duration_s(args.identify, "--identify")
     experiment = Experiment(
         pairs[0], period_s, length_s, WARM_PERIODS * period_s, seed=args.seed + 1, validate_seed=args.seed + 2
     )

@@ -57,7 +57,7 @@ def chosen_search(args: argparse.Namespace, usual: PlantDefaults) -> Search | No
     turns = USUAL_REMEASURE if args.remeasure is None else args.remeasure
     if turns != 0 and turns < _LEAST_TURNS:
         raise UsageError(f"--remeasure {turns} is not allowed: it must be 0, or at least {_LEAST_TURNS}")
-    trial_s = parse_duration_s(args.window or usual.window)
+    trial_s = parse_duration_s(args.window or usual.window, "--window")
     if not trial_s > 0:
         raise UsageError(f"a window of {trial_s:g} s is too short: it must be longer than 0")
     budget = None if args.budget_of_harm is None else _share(args.budget_of_harm)
@@ -95,8 +95,8 @@ def _fitting(args: argparse.Namespace, trial_s: float, turns: int) -> int:
         UsageError: it has no room for two.
     """
     text = args.duration or USUAL_DURATION
-    settle_s = min(1.0, trial_s / 2) if args.settle is None else parse_duration_s(args.settle)
-    count = int(parse_duration_s(text) / (trial_s + settle_s)) - 2 * turns
+    settle_s = min(1.0, trial_s / 2) if args.settle is None else parse_duration_s(args.settle, "--settle")
+    count = int(parse_duration_s(text, "--duration") / (trial_s + settle_s)) - 2 * turns
     if count < 2:
         raise UsageError(
             f"duration {text} is too short for a search: {2 * turns} windows of {trial_s:g} s are measured again at "

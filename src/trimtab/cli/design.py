@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         UsageError: an argument is wrong, the model cannot be controlled, or no controller meets the specification.
     """
     model, period_s = _model(args)
-    settling_s = _STANDARD.settling_s if args.settling is None else parse_duration_s(args.settling)
+    settling_s = _STANDARD.settling_s if args.settling is None else parse_duration_s(args.settling, "--settling")
     specification = Specification(settling_s, period_s, args.steady_state_error, args.overshoot, args.band)
     plot = _plottable(args.plot)
     if args.action == "poles":
@@ -123,7 +123,7 @@ def _model(args: argparse.Namespace) -> tuple[Model, float]:
     Raises:
         UsageError: it is none, or the period is not the one that the model was identified with.
     """
-    period_s = None if args.period is None else parse_duration_s(args.period)
+    period_s = None if args.period is None else parse_duration_s(args.period, "--period")
     if args.model_file is None:
         return parse_model(args.model), _STANDARD.period_s if period_s is None else period_s
     known = read_model(args.model_file)

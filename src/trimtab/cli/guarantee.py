@@ -161,7 +161,7 @@ def _settings(args: argparse.Namespace, spec: Spec) -> Settings:
     """
     return Settings(
         window_s=spec.period_s,
-        duration_s=math.inf if args.duration is None else parse_duration_s(args.duration),
+        duration_s=math.inf if args.duration is None else parse_duration_s(args.duration, "--duration"),
         objective=Objective(spec.classes[0].delay_metric),
         settle_s=0.0,
         early=0.0,

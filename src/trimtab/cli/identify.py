@@ -134,9 +134,9 @@ def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Ex
     known_period_s = _STANDARD.period_s if spec is None else spec.period_s
     return Experiment(
         pair=Pair(_kind(args, spec), chosen[0], chosen[1], _delay(spec, chosen[0])),
-        period_s=known_period_s if args.period is None else parse_duration_s(args.period),
-        duration_s=parse_duration_s(args.duration),
-        warm_s=parse_duration_s(args.warm),
+        period_s=known_period_s if args.period is None else parse_duration_s(args.period, "--period"),
+        duration_s=parse_duration_s(args.duration, "--duration"),
+        warm_s=parse_duration_s(args.warm, "--warm"),
         low=args.low,
         high=args.high,
         orders=orders,

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = _workload(args, target)
     populations = chosen.populations() if chosen else populations_in(args.populations)
     phases = chosen.phases() if chosen else None
-    duration_s, interval_s = _duration_s(args, phases), parse_duration_s(args.interval)
+    duration_s, interval_s = _duration_s(args, phases), parse_duration_s(args.interval, "--interval")
     if not 0 < interval_s <= duration_s:
         allowed = f"more than 0 and at most the duration, {duration_s:g} s"
         raise UsageError(f"interval {args.interval} is not allowed: it must be {allowed}")
@@ -136,7 +136,7 @@ def _follow(load_run: LoadRun, as_json: bool) -> Summary:
 
 def _duration_s(args: argparse.Namespace, phases: Phases | None) -> float:
     if phases is None:
-        return parse_duration_s(args.duration or "60s")
+        return parse_duration_s(args.duration or "60s", "--duration")
     if args.duration is not None:
         raise UsageError(
             f"--duration {args.duration} is not for {args.workload}: give --ramp-up, --measure and --ramp-down"

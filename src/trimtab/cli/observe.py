@@ -59,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
         UsageError: an argument is wrong, or there is nothing to observe.
         TrimtabError: the server ended.
     """
-    duration_s = math.inf if args.duration is None else parse_duration_s(args.duration)
+    duration_s = math.inf if args.duration is None else parse_duration_s(args.duration, "--duration")
     objective = chosen_objective(args)
     seed = allowed_seed(args.seed)
-    settings = Settings(parse_duration_s(args.window), duration_s, objective, Mode.OBSERVE, seed=seed)
+    settings = Settings(parse_duration_s(args.window, "--window"), duration_s, objective, Mode.OBSERVE, seed=seed)
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, objective)
         store = Store(args.store)

@@ -136,11 +136,13 @@ def _settings(args: argparse.Namespace, usual: PlantDefaults, search: Search | N
         UsageError: a duration, a metric or the seed is wrong, or the window is longer than the duration.
     """
     return Settings(
-        window_s=parse_duration_s(args.window or usual.window),
-        duration_s=math.inf if search is not None else parse_duration_s(args.duration or USUAL_DURATION),
+        window_s=parse_duration_s(args.window or usual.window, "--window"),
+        duration_s=math.inf
+        if search is not None
+        else parse_duration_s(args.duration or USUAL_DURATION, "--duration"),
         objective=chosen_objective(args),
         mode=Mode(args.mode),
-        settle_s=None if args.settle is None else parse_duration_s(args.settle),
+        settle_s=None if args.settle is None else parse_duration_s(args.settle, "--settle"),
         restore=(args.on_exit or usual.on_exit) == "restore",
         seed=allowed_seed(args.seed),
     )

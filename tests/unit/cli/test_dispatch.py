@@ -50,6 +50,7 @@ def test_an_unknown_verb_names_those_there_are(trimtab: Trimtab) -> None:
     said = trimtab("tun")
     assert said.code == 2
     assert said.err.startswith("trimtab: unknown verb 'tun'; choose from: ")
+    assert said.err.endswith("; did you mean 'tune'?\n")
     assert said.err.count("\n") == 1
 
 

@@ -75,7 +75,7 @@ def traffic(given: Mapping[str, Any], base: Path, seed: int) -> Traffic:
 
     found = keys.parsed(add, given, WHERE, base)
     try:
-        target, warm_up_s = parse_target(found.url, found.allow_remote), parse_duration_s(found.warm_up)
+        target, warm_up_s = parse_target(found.url, found.allow_remote), parse_duration_s(found.warm_up, "warm-up")
         texts: dict[str, Any] = {o.name: getattr(found, o.name) for o in options if o.name in vars(found)}
         if "urls" in {o.name for o in options}:
             if found.page and target.path not in ("", "/"):
