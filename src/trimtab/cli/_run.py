@@ -198,8 +198,8 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
             tell_end(store, run_id)
             if ended.undoable:
                 say(f"undo:  {command(args, 'undo', run_id)}", indent=7)
-            if report is not None:
-                say(f"report: {report}", indent=7)
+            if args.report is not None:
+                say(f"report: {report or 'none, since no window was measured'}", indent=7)
     store.close()
     if outcome.status in (Status.GONE, Status.FAILED):
         raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")

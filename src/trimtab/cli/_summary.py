@@ -33,7 +33,9 @@ def summary(track: Track) -> list[str]:
             if stretch:
                 lines.append(f"{name}{_stretch(track, stretch, judged.before if name.startswith('end') else ())}")
     limits = run.plan.settings.objective.limits
-    return [*lines, f"so:    {judged.headline}", *(f"limit: {kept(limit, windows)}" for limit in limits)]
+    # The medians above are of different loads; what is claimed is not their quotient.
+    basis = [f"basis: {judged.basis}"] if judged.gain is not None and judged.basis else []
+    return [*lines, f"so:    {judged.headline}", *basis, *(f"limit: {kept(limit, windows)}" for limit in limits)]
 
 
 def _stretch(track: Track, windows: Sequence[Window], before: Sequence[Window] = ()) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ import pytest
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
+from trimtab.cli import tune
 from trimtab.core import PlantDefaults
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
+from trimtab.observer import Stop
 from trimtab.store import Store
 
 TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "60s")
@@ -28,7 +32,7 @@ def test_a_run_shows_a_line_for_each_window_and_ends_with_what_came_of_it(trimta
     assert lines[1] == "cost:  workers: nothing"
     assert [line.split()[0] for line in lines[3:8]] == ["0", "1", "2", "3", "4"]
     assert "workers 10 -> " in lines[3]
-    assert [line.split(":")[0] for line in lines[-5:]] == ["start", "end", "so", "cost", "undo"]
+    assert [line.split(":")[0] for line in lines[-6:]] == ["start", "end", "so", "basis", "cost", "undo"]
     assert lines[-2] == "cost:  workers: a change took 0.01 s the last 5 times"
     assert lines[-1].endswith("trimtab runs undo 1")
     run = Store(store).run(1)
@@ -111,6 +115,20 @@ def test_the_report_is_named_and_is_one_file(trimtab: Trimtab, tmp_path: Path) -
 
 
 @needs_root
+def test_that_there_is_no_report_is_said(trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def stopped() -> Iterator[Stop]:
+        stop = Stop()
+        stop.reason = "SIGINT"
+        yield stop
+
+    monkeypatch.setattr(tune, "stopping", stopped)
+    said = trimtab(*TUNE, "--report", tmp_path / "page.html")
+    assert said.code == 130
+    assert said.out.splitlines()[-1] == "report: none, since no window was measured"
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_a_report_in_the_place_of_a_stranger_s_file_is_refused_before_the_run(
     trimtab: Trimtab, store: Path, tmp_path: Path
 ) -> None:

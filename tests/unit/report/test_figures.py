@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests._class_runs import write_guarantee
-from tests._stored_runs import Readings, whole
+from tests._stored_runs import Readings, always, whole, write_run
 from trimtab import discovery
 from trimtab.core import Applied, Domain, How, Knob, Move, MoveState, Objective, Role, Subject, Window
 from trimtab.drawing import Figure
@@ -116,3 +116,10 @@ def test_a_logarithmic_scale_can_be_read_however_narrow_it_is(low: float, high: 
     shown = [label for label in labels if label]
     assert least <= len(shown) <= 15
     assert "1" in shown
+
+
+def test_only_what_is_drawn_stands_in_the_legend_of_what_idle_connections_hold() -> None:
+    store = Store(None)
+    (track,) = tracks(store, [write_run(store, "trim", always({**whole(2.0), "idle_held_workers": 3.0}))])
+    (picture,) = (one.svg for one in drawn([track]) if one.title == "What idle connections hold")
+    assert "workers that wait for one" in picture and "idle connections" not in picture

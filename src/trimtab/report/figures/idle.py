@@ -18,7 +18,8 @@ def idle(tracks: Sequence[Track]) -> str:
         (row,) = columns(figure, (1,), len(tracks))
         for axes, track in zip(row, tracks, strict=True):
             for name, colour, text in _LINES:
-                axes.plot(*track.series(name), ".-", color=colour, linewidth=1.2, markersize=3, label=text)
+                if (seen := track.series(name))[0]:
+                    axes.plot(*seen, ".-", color=colour, linewidth=1.2, markersize=3, label=text)
             mark_moves(axes, track)
             axes.set_title(track.label)
             axes.set_xlabel("time in s")
