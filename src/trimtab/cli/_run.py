@@ -8,6 +8,7 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from trimtab import codec, trials
@@ -186,10 +187,6 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
         TrimtabError: the plant ended or refused, or the report cannot be made.
     """
     store, run_id, outcome = ended.store, ended.run_id, ended.outcome
-    report = args.report if outcome.windows else None
-    if report is not None:
-        page = importlib.import_module("trimtab.report.page")
-        write_whole(report, page.render(store, [run_id]))
     with reader_may_go(stop):
         if args.json:
             how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
@@ -198,12 +195,31 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
             tell_end(store, run_id)
             if ended.undoable:
                 say(f"undo:  {command(args, 'undo', run_id)}", indent=7)
-            if args.report is not None:
-                say(f"report: {report or 'none, since no window was measured'}", indent=7)
+    if args.report is not None:
+        none = "none, since no window was measured"
+        written = _write_report(args.report, store, run_id) if outcome.windows else none
+        with reader_may_go(stop):
+            if not args.json:
+                say(f"report: {written}", indent=7)
     store.close()
     if outcome.status in (Status.GONE, Status.FAILED):
         raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")
     return exit_code(stop.reason)
+
+
+def _write_report(file: Path, store: Store, run_id: int) -> Path:
+    """Writes a run's report.
+
+    Raises:
+        TrimtabError: it cannot be written; the run, which is stored, has ended all the same.
+    """
+    page = importlib.import_module("trimtab.report.page")
+    try:
+        write_whole(file, page.render(store, [run_id]))
+    except OSError as error:
+        again = f"'trimtab runs report {run_id} --out FILE' writes it from the store"
+        raise TrimtabError(f"the report {file} cannot be written: {error.strerror}; {again}") from None
+    return file
 
 
 def tell_end(store: Store, run_id: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -14,7 +15,7 @@ import pytest
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
-from trimtab.cli import tune
+from trimtab.cli import _run, tune
 from trimtab.core import PlantDefaults
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
@@ -115,6 +116,23 @@ def test_the_report_is_named_and_is_one_file(trimtab: Trimtab, tmp_path: Path) -
 
 
 @needs_root
+def test_a_report_that_cannot_be_written_takes_nothing_from_what_came_of_the_run(
+    trimtab: Trimtab, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", os.fspath(file))
+
+    monkeypatch.setattr(_run, "write_whole", full)
+    said = trimtab(*TUNE, "--report", tmp_path / "page.html")
+    assert said.code == 1
+    assert said.err == (
+        f"trimtab: the report {tmp_path / 'page.html'} cannot be written: No space left on device; "
+        "'trimtab runs report 1 --out FILE' writes it from the store\n"
+    )
+    assert "\nso:    " in said.out and said.out.splitlines()[-1].startswith("undo:  ")
+    assert Store(store).run(1).status is Status.DONE
+
+
 def test_that_there_is_no_report_is_said(trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def stopped() -> Iterator[Stop]:
