@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import cli, discovery
+from trimtab.core import Move, Window
+from trimtab.events import MoveDone, Note, Stamp
 from trimtab.metrics import known
 from trimtab.options import documented
 
@@ -21,6 +23,13 @@ TARGET = ROOT / "docs" / "reference.md"
 HEAD = """# Reference
 
 Made from the code by `make docs`; `make test` fails when it is stale.
+"""
+JSON_LINES = """## Lines of JSON
+
+With `--json` `tune`, `guarantee` and `observe` print one object per line while they go, and `runs show` the same of a
+stored run; `type` says what a line is. `tune` and `guarantee` begin with a line `run` (`run`, `plant`, `controller`)
+and end with a line `end` (`run`, `status`, `detail`, `restored`); `runs show` begins with `run` and the whole plan.
+Durations are in seconds, and what was not measured is absent. Fields may be added: ignore those that you do not know.
 """
 
 
@@ -84,6 +93,24 @@ def described(package: str) -> Iterator[str]:
         yield f"- **{name}**: {first_line(ast.get_docstring(ast.parse(path.read_text(encoding='utf-8'))))}"
 
 
+def json_lines() -> Iterator[str]:
+    """The lines that `--json` prints of a run, field by field."""
+    yield JSON_LINES
+    head = {"type": "what the line is.", **documented(Stamp)}
+    for kind, cls in (("window", Window), ("move", MoveDone), ("note", Note)):
+        yield f"### {kind}\n\n{_fields(cls, head)}"
+        if cls is MoveDone:
+            yield f"`proposed` and `move` are moves:\n\n{_fields(Move, {})}"
+
+
+def _fields(cls: type, head: dict[str, str]) -> str:
+    """A table of a record's fields, as JSON has them."""
+    docs = {**documented(cls), **({"window": "index of the window that it follows from."} if cls is MoveDone else {})}
+    told = {**head, **{one.name: docs[one.name] for one in dataclasses.fields(cls) if one.name != "stamp"}}
+    rows = "\n".join(f"| `{name}` | {said.replace('None', 'null')} |" for name, said in told.items())
+    return f"| field | what it is |\n|---|---|\n{rows}\n"
+
+
 def text() -> str:
     """The whole reference."""
     parts = [HEAD, *verbs()]
@@ -97,6 +124,7 @@ def text() -> str:
         parts.append(f"## {title}\n\n" + "\n".join(described(package)) + "\n")
         if package == "trimtab.plants":
             parts += plant_options()
+    parts += json_lines()
     rows = "\n".join(
         f"| `{m.name}{'@CLASS' if m.per_class else ''}` | {m.unit} | {m.symbol or '-'} | {m.description} |"
         for m in known().values()
