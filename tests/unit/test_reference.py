@@ -26,9 +26,9 @@ def parsers() -> Iterator[argparse.ArgumentParser]:
             if isinstance(action, argparse._SubParsersAction):
                 yield from action.choices.values()
     for plant in discovery.names("trimtab.plants"):
-        parser = argparse.ArgumentParser(prog=plant, add_help=False)
-        discovery.load("trimtab.plants", plant).add_arguments(parser.add_argument_group())
-        yield parser
+        own = argparse.ArgumentParser(prog=plant, add_help=False)
+        discovery.load("trimtab.plants", plant).add_arguments(own.add_argument_group())
+        yield own
 
 
 def test_every_option_of_every_verb_and_plant_stands_in_the_reference() -> None:

@@ -332,8 +332,8 @@ class TrustRegion:
         if np.min(means - 2 * deviations) > -self.least_gain:  # Eq. (T4)
             return self._ended(state, f"nothing near it promises {self.least_gain:.0%}")
         pick = int(np.argmin(score(means, deviations)))
-        expected = more, within = float(means[pick]), float(deviations[pick])
-        said = f"expected of the next: {abs(more):.1%} {'worse' if more > 0 else 'better'}, to within {within:.1%}"
+        expected = more, deviation = float(means[pick]), float(deviations[pick])
+        said = f"expected of the next: {abs(more):.1%} {'worse' if more > 0 else 'better'}, to within {deviation:.1%}"
         return replace(state, failures=state.failures + 1, expected=expected), found[pick], said
 
     def _against(self, state: TrustRegionState, model: LocalModel, asked: Sequence[Values]) -> tuple[Array, Array]:
