@@ -32,8 +32,11 @@ def main(arguments: list[str]) -> None:
     split = arguments.index("--")
     owner_pid, groups, command = int(arguments[0]), arguments[1:split], arguments[split + 1 :]
     for path in groups[1::2]:
-        with open(path, "w", encoding="ascii") as procs:
-            procs.write(str(os.getpid()))
+        try:
+            with open(path, "w", encoding="ascii") as procs:
+                procs.write(str(os.getpid()))
+        except OSError as error:
+            sys.exit(f"the control group of {path} cannot be joined: {error.strerror}")
     os.chdir("/")  # nothing is read from trimtab's own working directory
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != owner_pid:

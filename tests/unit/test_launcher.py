@@ -30,6 +30,8 @@ def test_it_does_not_start_a_server_whose_owner_has_ended() -> None:
 
 
 def test_a_group_that_cannot_be_joined_starts_nothing(tmp_path: Path) -> None:
-    done = run(os.getpid(), [os.fspath(tmp_path / "none" / "cgroup.procs")], "print('started')")
+    group = os.fspath(tmp_path / "none" / "cgroup.procs")
+    done = run(os.getpid(), [group], "print('started')")
     assert done.returncode != 0
     assert done.stdout == ""
+    assert done.stderr == f"the control group of {group} cannot be joined: No such file or directory\n"

@@ -19,7 +19,8 @@ MANY = 6
 def summary(track: Track) -> list[str]:
     """The last lines of a run."""
     run, windows = track.run, track.windows
-    lines = [f"run {run.id}: {run.status}{f', {run.detail}' if run.detail else ''}, {len(windows)} windows"]
+    count = "1 window" if len(windows) == 1 else f"{len(windows)} windows"
+    lines = [f"run {run.id}: {run.status}{f', {run.detail}' if run.detail else ''}, {count}"]
     if not windows:
         return lines
     if run.plan.guarantee is not None:

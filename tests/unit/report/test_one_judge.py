@@ -160,3 +160,10 @@ def test_what_is_claimed_on_the_terminal_has_its_basis_there_too() -> None:
     assert lines[lines.index(f"so:    {judged.headline}") + 1] == f"basis: {judged.basis}"
     (unchanged,) = tracks(store, [write_run(store, "trim", always(whole(2.0)))])
     assert not [line for line in summary(unchanged) if line.startswith("basis:")]
+
+
+def test_one_window_is_one_window() -> None:
+    store = Store(None)
+    for windows, said in ((1, "1 window"), (2, "2 windows")):
+        run = write_run(store, "trim", always(whole(2.0)), windows=windows)
+        assert summary(tracks(store, [run])[0])[0] == f"run {run}: done, {said}"
