@@ -87,7 +87,7 @@ def test_one_run(store: Store) -> None:
     check(text)
     assert re.search(r"Response time is 8\.\d+ times better at the end of the run than at its start", text)
     assert len(pictures(text)) == 3
-    assert "max_request_workers 150 -&gt; 40" in text and "more fit" in text and "applied in 0.25 s" in text
+    assert "max_request_workers 150 -&gt; 40" in text and "more fit" in text and "applied in 250 ms" in text
 
 
 def test_a_baseline_against_three_repeats(store: Store) -> None:
