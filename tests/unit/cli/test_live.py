@@ -320,6 +320,7 @@ def test_a_run_on_a_real_terminal_fits_it_and_ends_in_plain_text(
         "start",
         "end",
         "so",
+        "basis",
         "cost",
     ]
 
