@@ -15,6 +15,12 @@ const CLOSED: EventFlags = EventFlags::RDHUP
     .union(EventFlags::HUP)
     .union(EventFlags::ERR);
 
+/// The kernel tells once of each of these.
+const NEWS: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
 impl Engine<'_> {
     /// The kernel has news of a connection.
     pub(crate) fn on_socket(&mut self, id: Id, flags: EventFlags) {
@@ -57,13 +63,8 @@ impl Engine<'_> {
             });
             session.connection = Some(link_id);
             let link = self.links.get(link_id).ok_or(Errno::BADF)?;
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            epoll::add(
-                &self.epoll,
-                &link.socket,
-                EventData::new_u64(link_id.to_bits()),
-                flags,
-            )
+            let data = EventData::new_u64(link_id.to_bits());
+            epoll::add(&self.epoll, &link.socket, data, NEWS)
         });
         if let Err(error) = opened {
             self.fail_to_connect(id, error, now_ns);
@@ -138,41 +139,49 @@ impl Engine<'_> {
         }
     }
 
+    /// Takes what one read gives; of more the kernel tells again, when others have had their turn.
     fn receive(&mut self, id: Id, flags: EventFlags) {
-        loop {
-            let Some(link) = self.links.get_mut(id) else {
-                return;
-            };
-            let received = link.receive(&mut self.buffer);
-            let now_ns = self.now_ns();
-            let Some(link) = self.links.get_mut(id) else {
-                return;
-            };
-            match received {
-                Ok(None) => return,
-                Ok(Some(0)) if link.reply.end_of_stream() => {
-                    return self.on_reply(id, true, now_ns)
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let received = link.receive(&mut self.buffer);
+        let now_ns = self.now_ns();
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        match received {
+            Ok(None) => {}
+            Ok(Some(0)) if link.reply.end_of_stream() => self.on_reply(id, true, now_ns),
+            Ok(Some(0)) | Err(_) => self.on_broken(id, now_ns),
+            Ok(Some(n)) => {
+                let first = link.reply.is_untouched();
+                let fed = link.reply.feed(&self.buffer[..n]);
+                let (done, session_id) = (link.reply.is_done(), link.session);
+                if first {
+                    self.on_first_byte(session_id, now_ns);
                 }
-                Ok(Some(0)) | Err(_) => return self.on_broken(id, now_ns),
-                Ok(Some(n)) => {
-                    let first = link.reply.is_untouched();
-                    let fed = link.reply.feed(&self.buffer[..n]);
-                    let (done, session_id) = (link.reply.is_done(), link.session);
-                    if first {
-                        self.on_first_byte(session_id, now_ns);
+                match fed {
+                    Err(_) => self.fail(session_id, Failure::Malformed, now_ns),
+                    // More bytes than the reply has: the connection cannot be trusted any more.
+                    Ok(used) if done => {
+                        self.on_reply(id, used < n || flags.intersects(CLOSED), now_ns)
                     }
-                    match fed {
-                        Err(_) => return self.fail(session_id, Failure::Malformed, now_ns),
-                        // More bytes than the reply has: the connection cannot be trusted any more.
-                        Ok(used) if done => {
-                            return self.on_reply(id, used < n || flags.intersects(CLOSED), now_ns)
-                        }
-                        // A short read has emptied the socket; the kernel tells of what comes later (epoll(7)).
-                        Ok(_) if n < self.buffer.len() && !flags.intersects(CLOSED) => return,
-                        Ok(_) => {}
-                    }
+                    // A short read has emptied the socket; the kernel tells of what comes later (epoll(7)).
+                    Ok(_) if n < self.buffer.len() && !flags.intersects(CLOSED) => {}
+                    Ok(_) => self.ask_for_more(id, now_ns),
                 }
             }
+        }
+    }
+
+    /// Has the kernel tell again what it has told, because not all of it was taken.
+    fn ask_for_more(&mut self, id: Id, now_ns: u64) {
+        let Some(link) = self.links.get(id) else {
+            return;
+        };
+        let data = EventData::new_u64(id.to_bits());
+        if epoll::modify(&self.epoll, &link.socket, data, NEWS).is_err() {
+            self.on_broken(id, now_ns);
         }
     }
 
@@ -215,3 +224,7 @@ impl Engine<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;
