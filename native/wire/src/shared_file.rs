@@ -20,6 +20,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
+use rustix::fs::{fallocate, FallocateFlags};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use rustix::rand::{getrandom, GetRandomFlags};
 
@@ -91,7 +92,8 @@ impl Shared {
             .open(path);
         match made {
             Ok(file) => {
-                file.set_len(LEN as u64)?;
+                // Not by its length alone: who first touches a page for which the file system has no room later gets SIGBUS.
+                fallocate(&file, FallocateFlags::empty(), 0, LEN as u64)?;
                 let shared = Self::map(std::ptr::null_mut(), &file)?;
                 shared.initialise()?;
                 Ok(shared)

@@ -158,6 +158,15 @@ fn who_comes_second_sees_the_same_file_and_another_version_is_refused() {
 }
 
 #[test]
+fn the_file_has_all_its_memory_from_the_start_so_a_full_file_system_ends_no_worker() {
+    use std::os::unix::fs::MetadataExt as _;
+    with_file("whole", |path, _| {
+        let found = path.metadata().expect("there");
+        assert!(found.blocks() * 512 >= found.len(), "{found:?}");
+    });
+}
+
+#[test]
 fn a_slot_is_closed_by_one_party_and_only_when_a_worker_holds_it() {
     with_file("close", |_, shared| {
         let slot = shared.slot(0).expect("slot");

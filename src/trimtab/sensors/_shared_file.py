@@ -296,18 +296,24 @@ def floor_ns(index: int) -> int:
 def create(path: Path) -> None:
     """Makes the file for a server that is about to start, with a token of its own and counting switched on.
 
+    It has all its memory from the start: who first touches a page for which there is no room later, as where /run is
+    full, gets SIGBUS, and that would be the server's workers.
+
     Args:
         path: path at which nothing exists yet.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be made, or there is no room for it.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.ftruncate(fd, HEADER_BYTES + SLOTS * SLOT_BYTES + LANES_BYTES)
+        os.posix_fallocate(fd, 0, HEADER_BYTES + SLOTS * SLOT_BYTES + LANES_BYTES)
         wake_source = _FIRST_WAKE_SOURCE + secrets.randbelow(_WAKE_SOURCES)
         identity = _IDENTITY.pack(secrets.token_bytes(16), 0, 0, wake_source, FLAG_SENSE)
         os.pwrite(fd, identity, _IDENTITY_AT)
         os.pwrite(fd, _SHAPE.pack(MAGIC, VERSION, HEADER_BYTES, SLOTS, SLOT_BYTES), 0)
+    except OSError as error:
+        error.filename = os.fspath(path)  # it is known by its descriptor alone
+        raise
     finally:
         os.close(fd)

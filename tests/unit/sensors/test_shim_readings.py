@@ -124,6 +124,13 @@ def test_what_is_made_is_read_and_is_for_its_owner_alone(tmp_path: Path) -> None
     assert other.read_bytes()[24:40] != raw[24:40]
 
 
+def test_the_file_has_all_its_memory_from_the_start_so_a_full_file_system_ends_no_worker(tmp_path: Path) -> None:
+    """Who first touches a page of a mapped file that the file system has no room for gets SIGBUS."""
+    path = tmp_path / "shared"
+    _shared_file.create(path)
+    assert path.stat().st_blocks * 512 >= path.stat().st_size
+
+
 @pytest.mark.parametrize(
     ("at", "wrong", "said"),
     [
