@@ -15,6 +15,7 @@ import ast
 import contextlib
 import importlib
 import importlib.util
+import io
 import itertools
 import os
 import sys
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         the exit code: 0 done, 1 could not, 2 used wrongly, 128 + n after signal n.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _open_closed()
+    _prepare_streams()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -80,13 +81,18 @@ def silence() -> None:
         os.close(null)
 
 
-def _open_closed() -> None:
-    """Has standard streams that were closed lead nowhere: the store would be opened in their place."""
+def _prepare_streams() -> None:
+    """Lets no standard stream end a run: one may be closed, or have no code for a character.
+
+    What was closed leads nowhere: else the store would be opened in its place.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: the one that was closed
             os.set_inheritable(null, True)
             setattr(sys, name, os.fdopen(null, mode, encoding="utf-8"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Parser]:

@@ -18,6 +18,8 @@ import argparse
 import contextlib
 import datetime
 import importlib
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -201,7 +203,8 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         if not plant.lasting:
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
         if args.script:
-            print(plant.undo_script(), end="")
+            # A path in it may have bytes that are no characters, which the shell is to get as they are.
+            sys.stdout.buffer.write(os.fsencode(plant.undo_script()))
             return 0
         if not plant.leftover():
             say(f"run {run.id}: nothing is left to undo")

@@ -185,3 +185,16 @@ def test_with_its_standard_streams_closed_a_run_is_made_and_stored_as_ever(tmp_p
     command = _tune(tmp_path, "--duration", "20s", "--window", "5s")
     assert subprocess.run(command, preexec_fn=closed, timeout=60, check=False).returncode == 0
     assert Store(tmp_path / "runs.sqlite").run(1).status is Status.DONE
+
+
+def test_a_terminal_without_the_characters_of_a_line_ends_no_run(tmp_path: Path) -> None:
+    search = ["tune", "simulated", "--controller", "trust_region", "--trials", "2", "--trial-length", "1s"]
+    store = ["--remeasure", "0", "--store", os.fspath(tmp_path / "runs.sqlite")]
+    command = [sys.executable, "-m", "trimtab", *search, *store]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        [sys.executable, "-m", "trimtab", *search, *store],
+        {**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb" \xb1 " in done.stdout

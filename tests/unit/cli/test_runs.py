@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -13,7 +14,8 @@ import pytest
 
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
-from trimtab.cli import runs
+from trimtab import discovery
+from trimtab.cli import main, runs
 from trimtab.errors import UsageError
 from trimtab.events import Status
 from trimtab.store import Store, default_path
@@ -252,6 +254,17 @@ def test_a_pid_is_refused_where_it_replaces_none(tuned: Trimtab, store: Path) ->
     for command in (("stack", "shop.toml"), ("linux", "--pid", "5", "--pid", "6"), ("linux",)):
         with pytest.raises(UsageError, match=r"^--pid 9: run 1, of memory, was not given one --pid to replace$"):
             taken(*command)
+
+
+def test_a_path_in_the_script_that_is_not_utf_8_stays_as_it_is(
+    tuned: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = discovery.load("trimtab.plants", "memory").PLANT
+    monkeypatch.setattr(plant, "undo_script", lambda self: "cat /a/\udcff\n")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="utf-8"))
+    assert main(["runs", "undo", "1", "--script"]) == 0
+    assert written.getvalue() == b"cat /a/\xff\n"
 
 
 def test_undo_can_print_its_script_instead(tuned: Trimtab, store: Path) -> None:
