@@ -1,12 +1,17 @@
-"""Signals as a request to stop: heeded where the loop waits, so that no change is left half made."""
+"""Signals as a request to stop: heeded where the loop waits, so that no change is left half made.
+
+Ctrl-Z is refused, but by what changes nothing: a change might be half made just then, with a server's first process
+held still, and nobody would watch what is on trial.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from trimtab.core.move import Move
@@ -14,24 +19,35 @@ from trimtab.errors import TrimtabError, UsageError
 from trimtab.observer import Stop
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Handler = Callable[[int, FrameType | None], None]
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[Stop]:
-    """A request that SIGINT, SIGTERM and SIGHUP set while this lasts."""
+def stopping(*, suspends: bool = False) -> Iterator[Stop]:
+    """A request that SIGINT, SIGTERM and SIGHUP set while this lasts.
+
+    Args:
+        suspends: whether Ctrl-Z (SIGTSTP) does what it usually does.
+    """
     stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.reason = signal.Signals(number).name
 
-    with handling(handle):
+    with handling(handle), contextlib.nullcontext() if suspends else handling(_refuse, (signal.SIGTSTP,)):
         yield stop
 
 
+def _refuse(number: int, frame: FrameType | None) -> None:
+    """Says why the process goes on; not by a stream of Python's, in the middle of whose writing it may be."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"\ntrimtab: it goes on, because nobody would watch what is on trial; Ctrl-C ends the run\n")
+
+
 @contextlib.contextmanager
-def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Gives every signal to stop to a handler while this lasts."""
-    before = {number: signal.signal(number, handler) for number in SIGNALS}
+def handling(handler: Handler, signals: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
+    """Gives signals to a handler while this lasts: by default every one to stop."""
+    before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:

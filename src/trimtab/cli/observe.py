@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     objective = chosen_objective(args)
     seed = allowed_seed(args.seed)
     settings = Settings(parse_duration_s(args.window, "--window"), duration_s, objective, Mode.OBSERVE, seed=seed)
-    with stopping() as stop, attached(args) as plant:
+    with stopping(suspends=True) as stop, attached(args) as plant:
         require_measured(plant, objective)
         store = Store(args.store)
         plan = Plan(

@@ -192,9 +192,6 @@ def test_a_terminal_without_the_characters_of_a_line_ends_no_run(tmp_path: Path)
     store = ["--remeasure", "0", "--store", os.fspath(tmp_path / "runs.sqlite")]
     command = [sys.executable, "-m", "trimtab", *search, *store]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-        [sys.executable, "-m", "trimtab", *search, *store],
-        {**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
     done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb" \xb1 " in done.stdout

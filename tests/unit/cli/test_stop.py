@@ -1,0 +1,52 @@
+"""Ctrl-Z: a run that changes a server is not suspended by it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 60.0
+
+
+def suspended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has been suspended by a signal, once it is or has said something."""
+    assert process.stderr is not None
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii")
+        if stat.rpartition(")")[2].split()[0] == "T":
+            return True
+        if select.select([process.stderr], [], [], 0.05)[0]:
+            return False
+    raise AssertionError("it was not suspended and said nothing")
+
+
+@pytest.mark.parametrize(("verb", "suspends"), [("tune", False), ("observe", True)])
+def test_ctrl_z_suspends_only_what_changes_nothing(verb: str, suspends: bool, tmp_path: Path) -> None:
+    arguments = [verb, "simulated", "--duration", "1000h", "--store", os.fspath(tmp_path / "runs.sqlite")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trimtab", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,  # ours is in the same session, so this one is no orphan, in which nothing is suspended
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        process.stdout.readline()
+        process.send_signal(signal.SIGTSTP)
+        assert suspended(process) == suspends
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
+        said = process.communicate(timeout=PATIENCE_S)[1]
+        assert process.returncode == 128 + signal.SIGINT
+        assert (b"trimtab: it goes on" in said) != suspends
+    finally:
+        process.kill()
+        process.communicate()
