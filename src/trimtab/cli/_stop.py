@@ -1,5 +1,6 @@
 """Signals as a request to stop: heeded where the loop waits, so that no change is left half made.
 
+One that hangs up a terminal is no such request to what was started with `nohup`, that is with SIGHUP ignored.
 Ctrl-Z is refused, but by what changes nothing: a change might be half made just then, with a server's first process
 held still, and nobody would watch what is on trial.
 """
@@ -47,7 +48,8 @@ def _refuse(number: int, frame: FrameType | None) -> None:
 @contextlib.contextmanager
 def handling(handler: Handler, signals: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
     """Gives signals to a handler while this lasts: by default every one to stop."""
-    before = {number: signal.signal(number, handler) for number in signals}
+    hung_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    before = {number: signal.signal(number, handler) for number in signals if hung_up or number != signal.SIGHUP}
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Ctrl-Z: a run that changes a server is not suspended by it."""
+"""Signals that a run does not follow: Ctrl-Z, and SIGHUP after nohup."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 PATIENCE_S = 60.0
+MORE_THAN_A_PIPE_HOLDS = 700
+"""Lines, of about 150 bytes each."""
 
 
 def suspended(process: subprocess.Popen[bytes]) -> bool:
@@ -47,6 +49,27 @@ def test_ctrl_z_suspends_only_what_changes_nothing(verb: str, suspends: bool, tm
         said = process.communicate(timeout=PATIENCE_S)[1]
         assert process.returncode == 128 + signal.SIGINT
         assert (b"trimtab: it goes on" in said) != suspends
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_was_started_with_nohup_goes_on_when_the_terminal_hangs_up(tmp_path: Path) -> None:
+    arguments = ["tune", "simulated", "--duration", "1000h", "--store", os.fspath(tmp_path / "runs.sqlite")]
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-m", "trimtab", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        for _ in range(MORE_THAN_A_PIPE_HOLDS):
+            process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 128 + signal.SIGTERM
     finally:
         process.kill()
         process.communicate()
