@@ -79,10 +79,11 @@ def terminal_approval(stop: Stop) -> Callable[[Move], bool]:
 
     def approve(move: Move) -> bool:
         changes = ", ".join(f"{name} = {value}" for name, value in move.changes.items())
-        print(f"set {changes}? {move.reason} [y/N] ", end="", file=sys.stderr, flush=True)
-        while not stop:
-            if select.select([sys.stdin], [], [], 0.25)[0]:
-                return sys.stdin.readline().strip().lower() in ("y", "yes")
+        with contextlib.suppress(OSError):  # the terminal has gone: nobody says yes
+            print(f"set {changes}? {move.reason} [y/N] ", end="", file=sys.stderr, flush=True)
+            while not stop:
+                if select.select([sys.stdin], [], [], 0.25)[0]:
+                    return sys.stdin.readline().strip().lower() in ("y", "yes")
         return False
 
     return approve

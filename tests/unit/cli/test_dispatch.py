@@ -163,21 +163,6 @@ def test_output_that_cannot_be_written_ends_the_run_as_a_signal_does_and_says_wh
     assert Store(tmp_path / "runs.sqlite").run(1).status is Status.STOPPED
 
 
-def test_a_run_whose_terminal_goes_away_is_stopped_and_does_not_fail(tmp_path: Path) -> None:
-    leader, terminal = os.openpty()
-    command = _tune(tmp_path, "--duration", "1000h")
-    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=subprocess.DEVNULL, text=True)
-    os.close(terminal)
-    os.read(leader, 4)
-    os.close(leader)
-    assert process.wait(60) == 1  # it has no controlling terminal, so nothing but the writing says it
-    ended = Store(tmp_path / "runs.sqlite").run(1)
-    assert (ended.status, ended.detail) == (
-        Status.STOPPED,
-        "output that cannot be written (Input/output error)",
-    )
-
-
 def test_with_its_standard_streams_closed_a_run_is_made_and_stored_as_ever(tmp_path: Path) -> None:
     def closed() -> None:
         os.closerange(0, 3)

@@ -1,4 +1,4 @@
-"""Signals that a run does not follow: Ctrl-Z, and SIGHUP after nohup."""
+"""What comes of a terminal: Ctrl-Z, SIGHUP after nohup, and that it goes away."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from trimtab.events import Status
+from trimtab.store import Store
 
 PATIENCE_S = 60.0
 MORE_THAN_A_PIPE_HOLDS = 700
@@ -73,3 +76,30 @@ def test_what_was_started_with_nohup_goes_on_when_the_terminal_hangs_up(tmp_path
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm"])
+def test_a_terminal_that_goes_away_is_no_failure_which_would_take_back_what_was_kept(
+    term: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.sqlite"
+    ours, its = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trimtab", "tune", "simulated", "--duration", "1000h", "--store", os.fspath(path)],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env={**os.environ, "TERM": term},
+    )
+    os.close(its)
+    try:
+        read = 0
+        while read < 4000:
+            read += len(os.read(ours, 4096))
+        os.close(ours)
+        process.wait(PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    run = Store(path).run(1)
+    assert (run.status, run.detail) == (Status.STOPPED, "output that cannot be written (Input/output error)")
