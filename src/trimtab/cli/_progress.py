@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -28,6 +29,8 @@ OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
 MOST_CHANGES = 6
 """Most changes of a move that are shown on the terminal; the report has all."""
 _INDENT = 16
+_SHOWN_WITHIN_S = 1.0
+"""A line is written in less than a thousandth of it."""
 
 
 @dataclass(frozen=True)
@@ -132,14 +135,41 @@ def reader_may_go(stop: Stop) -> Iterator[None]:
         stop.reason = stop.reason or ("SIGPIPE" if isinstance(error, BrokenPipeError) else unwritten)
 
 
-def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None]:
-    """`tell`, which asks the run to stop when nobody reads any more."""
+class Quietly:
+    """Shows events; asks the run to stop when nobody reads any more, and waits for no output that takes nothing.
 
-    def told(event: Event) -> None:
-        with reader_may_go(stop):
-            tell(event)
+    A terminal that is held (Ctrl-S), a pager, or a connection that stalls makes a write wait, and a run that waits
+    watches nothing of what is on trial. So each event is shown by a thread. What comes while one is not done yet is
+    not shown: the store has it.
 
-    return told
+    Args:
+        tell: shows an event.
+        stop: asked for when nobody reads any more.
+    """
+
+    def __init__(self, tell: Callable[[Event], None], stop: Stop) -> None:
+        self._tell, self._stop = tell, stop
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Shows an event, unless an earlier one is not shown yet."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if self._error is None:
+            self._thread = threading.Thread(target=self._show, args=(event,), name="trimtab-show", daemon=True)
+            self._thread.start()
+            self._thread.join(_SHOWN_WITHIN_S)
+        error, self._error = self._error, None
+        if error is not None:
+            with reader_may_go(self._stop):
+                raise error
+
+    def _show(self, event: Event) -> None:
+        try:
+            self._tell(event)
+        except BaseException as error:  # the run's own thread raises it
+            self._error = error
 
 
 def json_lines(event: Event) -> None:
@@ -197,19 +227,19 @@ def showing(
         live: False for lines also where a terminal could show a table.
     """
     if as_json:
-        yield quietly(json_lines, stop)
+        yield Quietly(json_lines, stop)
         return
     terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
     if live and terminal:
         from trimtab.cli._live import LiveView  # loads the library that draws tables
 
         with LiveView(rows, settings, knobs, course, drawing) as view:
-            yield quietly(view, stop)
+            yield Quietly(view, stop)
         return
     lines = Lines(rows, decides, knobs=knobs, drawing=drawing, objective=settings.objective)
     with reader_may_go(stop):
         lines.header()
-    yield quietly(lines, stop)
+    yield Quietly(lines, stop)
 
 
 class Lines:

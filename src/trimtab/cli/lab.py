@@ -19,7 +19,7 @@ from pathlib import Path
 from trimtab import discovery
 from trimtab.cli import _up
 from trimtab.cli._plant import add_store, stored_runs, writable
-from trimtab.cli._progress import Lines, json_lines, quietly, rows_of
+from trimtab.cli._progress import Lines, Quietly, json_lines, rows_of
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core import Objective
 from trimtab.errors import TrimtabError, UsageError
@@ -131,7 +131,7 @@ def _run(args: argparse.Namespace) -> int:
     with stopping() as stop, contextlib.closing(Store(args.store or default_path())) as store:
         say = (lambda text: None) if args.json else _said
         context = Context(
-            store, args.results, args.report, seeds, say, quietly(_teller(args, lab), stop), stop, args.fresh
+            store, args.results, args.report, seeds, say, Quietly(_teller(args, lab), stop), stop, args.fresh
         )
         try:
             run_lab(lab, parts, context)

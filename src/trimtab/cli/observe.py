@@ -25,7 +25,7 @@ from trimtab.cli._plant import (
     refine,
     require_measured,
 )
-from trimtab.cli._progress import Lines, quietly, rows_of, showing
+from trimtab.cli._progress import Lines, Quietly, rows_of, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
 from trimtab.core.plant import Plant
@@ -102,4 +102,4 @@ def _shown(args: argparse.Namespace, plan: Plan, plant: Plant, stop: Stop) -> It
             if args.all and not args.json and isinstance(event, WindowDone):
                 Lines(rows, False).readings(event.window)
 
-        yield quietly(told, stop)
+        yield Quietly(told, stop)

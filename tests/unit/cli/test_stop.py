@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -103,3 +105,37 @@ def test_a_terminal_that_goes_away_is_no_failure_which_would_take_back_what_was_
         process.wait()
     run = Store(path).run(1)
     assert (run.status, run.detail) == (Status.STOPPED, "output that cannot be written (Input/output error)")
+
+
+@pytest.mark.parametrize("shown", ["a table", "lines", "JSON"])
+def test_a_run_does_not_wait_for_a_terminal_that_takes_nothing(shown: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    arguments = ["tune", "simulated", "--duration", "1000h", "--store", os.fspath(path)]
+    ours, its = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trimtab", *arguments, *(["--json"] if shown == "JSON" else [])],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env={**os.environ, "TERM": "xterm" if shown == "a table" else "dumb"},
+    )
+    os.close(its)
+    try:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while _windows(path) < MORE_THAN_A_PIPE_HOLDS:
+            assert time.monotonic() < deadline_s, f"it stands still after {_windows(path)} windows"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _windows(path: Path) -> int:
+    """How many windows a store has; 0 before there is one."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            return int(store.execute("SELECT COUNT(*) FROM windows").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
