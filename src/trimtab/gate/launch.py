@@ -58,14 +58,18 @@ def require_active(environment: Mapping[str, str]) -> None:
         environment: from `preloaded`, with the mapped file made.
 
     Raises:
-        UsageError: it does not.
+        UsageError: it does not, or did not answer in time.
     """
     # Python, because it is known to be there and to be linked dynamically.
     command = [sys.executable, "-I", "-S", "-c", _PROBE]
     patience_s = _PROBE_PATIENCE_S
-    said = subprocess.run(
-        command, env=dict(environment), capture_output=True, text=True, timeout=patience_s, check=False
-    )
+    try:
+        said = subprocess.run(
+            command, env=dict(environment), capture_output=True, text=True, timeout=patience_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        text = f"a program with the shim did not end within {patience_s:g} s, so it is not known whether it works"
+        raise UsageError(f"{text}: try again when the machine is less busy") from None
     if environment[SHARED_VARIABLE] in said.stdout:
         return
     shim = environment["LD_PRELOAD"].split()[0]
