@@ -96,7 +96,7 @@ def summary(
         for name in data()["pages"]["order"]
     )
     browsing = Browsing(duration_s, pages, latency(14 * counts, think_s), latency(3, 900.0), 5)
-    one = Class("all", 1, 1, 1, 1, 1, NONE, NONE, NONE, NONE, NONE, NONE, {}, 0, 0, 0, 0, 0, browsing)
+    one = Class("all", 1, 1, 1, 1, 1, NONE, NONE, NONE, NONE, NONE, NONE, {}, 0, 0, 0, 0, 0, 0, browsing)
     return Summary(duration_s, (one,), NONE, 0.1, False)
 
 
