@@ -30,7 +30,7 @@ With `--json` `tune`, `guarantee` and `observe` print one object per line while 
 stored run; `type` says what a line is. `tune` and `guarantee` begin with a line `run` (`run`, `plant`, `controller`)
 and end with a line `end` (`run`, `status`, `detail`, `restored`); `runs show` begins with `run` and the whole plan.
 Durations are in seconds, and what was not measured is absent. Fields may be added: ignore those that you do not know.
-A run waits for no reader: who takes nothing for a second misses lines, which `sequence` shows, and `runs show` has them.
+A run waits for no reader: who takes nothing for a second misses lines. `sequence` shows it, and `runs show` has them.
 """
 
 
