@@ -238,6 +238,6 @@ class LoadRun:
 def _pin(pid: int, cpu: int) -> None:
     try:
         os.sched_setaffinity(pid, {cpu})
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
         raise UsageError(f"cpu {cpu} is not a core that may be used here: there are {allowed}") from None

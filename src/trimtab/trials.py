@@ -16,6 +16,9 @@ A server that was started a moment ago gets better by itself, as its caches fill
 that is tried first would look good. So as long as a window of the start is better than all before it by `WARMER`, it
 and they are no trials, and the method begins anew; after `_COLD` windows in turn that are not, never again.
 
+Nothing is tried before the start was measured once: without it no trial could be told to be worse. Where `_WARMING`
+windows measure nothing, as where nobody uses the server, the search ends, and has changed nothing.
+
 What is measured again is what the method recommends (`Move.recommended`), else its incumbent; where nothing is, the
 incumbent is believed. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
 configuration again means this one and no other near it. Only where a rule among the knobs refuses the winner by now
@@ -60,7 +63,7 @@ MEASURE = "measure again"
 WARMER = 1.03
 """How many times better than all windows before it one of the start is while the server still warms up."""
 _COLD, _WARMING = 3, 12
-"""Windows at the start in turn after which it is warm; the most that a server is waited for."""
+"""Windows at the start in turn after which it is warm; the most for which warmth, or first traffic, is waited for."""
 _MISSES = 2
 """Windows in which a configuration that is to be measured again may fail to come into force."""
 
@@ -242,6 +245,8 @@ class Searching:
             return state, Move.hold(
                 f"the server still gets better by itself after {windows} windows; not yet a trial"
             )
+        if self._unseen(state, seen):
+            return self._waits(state, trial.window)
         inner, move = self.inner.step(state.inner, trial)
         before_s = harm(state, self.objective)[0]
         state = replace(state, inner=inner, trials=(*state.trials, seen))
@@ -271,7 +276,7 @@ class Searching:
     def _nothing(self, state: SearchState[Any]) -> Claim:
         """The claim of a search that names no winner, by what it has seen."""
         if not any(one.value is not None for one in state.trials):
-            return Claim(Verdict.UNMEASURED, "no improvement: nothing was measured in any trial")
+            return Claim(Verdict.UNMEASURED, "no improvement: nothing was measured")
         if not state.forgotten and all(one.configuration == state.start for one in state.trials):
             return Claim(Verdict.SAME, "no improvement: nothing but the start configuration was tried")
         return Claim(Verdict.SAME, "no improvement: nothing did better than the start configuration")
@@ -286,6 +291,24 @@ class Searching:
             return False
         least = min(better(seen.value, value, self.objective) for value in values)
         return least > WARMER and all(one.configuration == state.start for one in (*windows, seen))
+
+    def _unseen(self, state: SearchState[Any], seen: Seen) -> bool:
+        """Whether the start configuration was never measured yet, or at a rate of nothing."""
+        measured = seen.value is not None and (self.objective.minimize or seen.value > 0)
+        known = measured or state.trials or state.forgotten or state.warmest is not None
+        return not (self.experiments or known) and seen.configuration == state.start
+
+    def _waits(self, state: SearchState[Any], window: Window) -> tuple[SearchState[Any], Move]:
+        """The move while nothing is known of the start configuration: none, and the end after a while."""
+        state = replace(state, warming=state.warming + 1)
+        missing = self.objective.missing(window)
+        why = f"{missing} not measured" if missing else f"{self.objective.metric} at 0"
+        blind = f"nothing to compare with: {why} at the start configuration, {state.warming} windows by now"
+        if state.warming < _WARMING:
+            return state, Move.hold(f"{blind}; not yet a trial")
+        nothing = self._nothing(state)
+        state = replace(state, ended=blind, winner=state.start, claim=nothing)
+        return state, self._end(state, f"{blind}; {nothing.why}", {})
 
     def _beside(self, state: SearchState[Any], seen: Seen) -> SearchState[Any]:
         """The state with the evidence that counts beside the values which the operator has set."""

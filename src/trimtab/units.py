@@ -9,6 +9,8 @@ from trimtab.errors import UsageError
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z/%]*)")
+_LONGEST_S = 100 * 365 * 86400.0
+"""More than that is a slip of the keyboard, and more than clocks and waits can count."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -20,14 +22,17 @@ def parse_duration_s(text: str, option: str = "") -> float:
         option: the option that has it, for the message.
 
     Raises:
-        UsageError: it is not one; a number without a unit is not.
+        UsageError: it is not one, as a number without a unit, or is longer than a hundred years.
     """
     parts = _PART.findall(text)
+    where = f"{option}: " if option else ""
     if not parts or "".join(number + unit for number, unit in parts) != text:
         allowed = "numbers with ms, s, m or h, such as 400ms, 90s or 1h30m"
-        where = f"{option}: " if option else ""
         raise UsageError(f"{where}{text!r} is not a duration: write {allowed}")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST_S:
+        raise UsageError(f"{where}{text[:40]!r} is too long a duration: it must be 100 years or less")
+    return seconds
 
 
 def format_duration(duration_s: float) -> str:

@@ -11,7 +11,8 @@ from tests._memory_plant import MemoryPlant
 from tests.unit.test_loop import Run
 from tests.unit.test_trials import OBJECTIVE, Listed, Place, search, state_of, workers
 from trimtab import codec
-from trimtab.core import Knob, Move, Trial, Verdict
+from trimtab.cli._summary import summary
+from trimtab.core import Knob, Move, Objective, Trial, Verdict
 from trimtab.referee.turns import Seen
 from trimtab.replay import Past, replayed
 from trimtab.report.search import tables
@@ -43,7 +44,7 @@ def test_a_start_that_gets_better_by_itself_is_waited_for_and_is_no_gain_of_what
     reasons = [move.move.reason for move in run.store.moves(1)]
     assert sum("still gets better by itself" in reason for reason in reasons[:8]) == 5
     (users,) = [table for table in tables(tracks(run.store, [1])[0]) if table.title.startswith("What users")]
-    assert ("before them", "6 windows in which the server warmed up") in users.rows
+    assert ("before them", "6 windows until the start was warm and measured") in users.rows
     again = replayed(run.loop._decider, Past(run.loop._decider.start(found.knobs)), run.store.events(1))
     assert isinstance(again, Past) and again.standing == run.loop._standing
 
@@ -64,6 +65,51 @@ def test_once_it_was_warm_nothing_is_forgotten_any_more() -> None:
     run.go()
     assert state_of(run).warming == 0
     assert len(state_of(run).trials) == 7
+
+
+class Unused(MemoryPlant):
+    """Nobody asks it for anything before this time."""
+
+    def __init__(self, until_s: float) -> None:
+        super().__init__()
+        self.until_s = until_s
+
+    def readings(self) -> dict[str, float]:
+        return {} if self.clock.now_s() < self.until_s else super().readings()
+
+
+def test_nothing_is_tried_before_the_start_was_measured() -> None:
+    run, _ = search((20, 40, 40), Unused(145))
+    run.go()
+    assert workers(run)[:7] == [10] * 5 + [20, 40], "four windows of nothing and one of the start"
+    assert (state_of(run).warming, state_of(run).made) == (4, 4)
+    said = [move.move.reason for move in run.store.moves(1)]
+    assert sum("nothing to compare with: response_time_s not measured" in reason for reason in said) == 4
+    again = replayed(run.loop._decider, Past(run.loop._decider.start(state_of(run).knobs)), run.store.events(1))
+    assert isinstance(again, Past) and again.standing == run.loop._standing
+
+
+def test_a_search_on_a_server_that_nobody_uses_ends_and_has_tried_nothing() -> None:
+    run, plant = search((20, 40) * 20, Unused(1e9))
+    run.go()
+    assert workers(run) == [10] * 12
+    assert plant.applied == []
+    claim = state_of(run).claim
+    assert claim is not None and claim.verdict is Verdict.UNMEASURED
+    assert "no improvement: nothing was measured" in " ".join(summary(tracks(run.store, [1])[0]))
+
+
+def test_a_rate_of_nothing_is_no_start_to_compare_with() -> None:
+    class Sells(Unused):
+        def readings(self) -> dict[str, float]:
+            return {"request_rate_hz": 0.0 if self.clock.now_s() < self.until_s else 5.0}
+
+    objective = Objective("request_rate_hz", minimize=False)
+    how = Search(3, 3, None, 10.0)
+    method = Searching(objective, Listed((20, 20), objective), how)
+    run = Run(Sells(125), controller=method, objective=objective, duration_s=1e9, extras={EXTRA: codec.builtins(how)})
+    run.go()
+    assert workers(run)[:4] == [10, 10, 10, 20]
 
 
 @dataclasses.dataclass(frozen=True)

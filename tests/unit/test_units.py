@@ -25,6 +25,14 @@ def test_anything_else_is_refused_with_the_text_and_what_is_allowed(text: str) -
     assert repr(text) in str(refused.value)
 
 
+@pytest.mark.parametrize("text", ["876001h", "9" * 400 + "h", "9" * 5000 + "ms"])
+def test_more_than_a_hundred_years_is_a_slip_of_the_keyboard(text: str) -> None:
+    with pytest.raises(UsageError, match="is too long a duration") as refused:
+        parse_duration_s(text)
+    assert len(str(refused.value)) < 120
+    assert parse_duration_s("876000h") == 100 * 365 * 86400
+
+
 @given(st.integers(min_value=0, max_value=10**9))
 def test_what_is_written_reads_back_to_the_millisecond(milliseconds: int) -> None:
     assert parse_duration_s(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000, abs=5e-4)

@@ -34,6 +34,11 @@ BAD = [
     ),
     (["tune", "memory", "--window", "10"], "--window: '10' is not a duration"),
     (["tune", "memory", "--window", "10s", "--duration", "1"], "--duration: '1' is not a duration"),
+    (["tune", "memory", "--duration", "9" * 30 + "h"], "is too long a duration: it must be 100 years or less"),
+    (
+        ["tune", "memory", "--window", "1s", "--duration", "10s", "--settle", "10s"],
+        "the wait after a change (10 s) must be shorter than the duration (10 s)",
+    ),
     (["tune", "memory", "--settle", "nan"], "--settle: 'nan' is not a duration"),
     (["tune", "memory", "--trials", "5", "--trial-length", "10"], "--window: '10' is not a duration"),
     (["observe", "memory", "--duration", "1"], "--duration: '1' is not a duration"),

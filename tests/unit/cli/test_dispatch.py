@@ -109,12 +109,9 @@ def test_a_finding_with_a_strangers_words_does_not_steer_the_terminal(
     assert f"three {STEERS}" in [one["enable"] for one in found]
 
 
-def test_help_is_quick_and_loads_no_verb() -> None:
+def test_help_loads_no_verb() -> None:
     code = "import sys; from trimtab.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
-    before = os.times()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    after = os.times()
-    assert after.children_user + after.children_system - before.children_user - before.children_system < 0.3
     for module in ("trimtab.cli.tune", "numpy", "matplotlib", "sqlite3"):
         assert f"'{module}'" not in done.stderr
 
