@@ -44,7 +44,7 @@ def test_a_start_that_gets_better_by_itself_is_waited_for_and_is_no_gain_of_what
     reasons = [move.move.reason for move in run.store.moves(1)]
     assert sum("still gets better by itself" in reason for reason in reasons[:8]) == 5
     (users,) = [table for table in tables(tracks(run.store, [1])[0]) if table.title.startswith("What users")]
-    assert ("before them", "6 windows until the start was warm and measured") in users.rows
+    assert ("before them", "6 windows until the start was warm and read") in users.rows
     again = replayed(run.loop._decider, Past(run.loop._decider.start(found.knobs)), run.store.events(1))
     assert isinstance(again, Past) and again.standing == run.loop._standing
 

@@ -107,7 +107,7 @@ def _users(state: SearchState[Any], search: Search, objective: Objective) -> Tab
     most_s = search.budget_s
     rows: Sequence[tuple[str, str]] = (
         ("trials", f"{state.made} of {search.trials}; ended because {state.ended or 'the run was stopped'}"),
-        *([("before them", f"{state.warming} windows until the start was warm and measured")] if state.warming else []),
+        *([("before them", f"{state.warming} windows until the start was warm and read")] if state.warming else []),
         ("lost", f"{seconds(lost_s)} of the start's work, {lost_s / whole_s:.1%} of the time of the trials"),
         ("gained", f"{seconds(gained_s)}, {gained_s / whole_s:.1%}"),
         ("trials worse than 0.9 of the start", f"{worse} of {len(state.trials)}"),
