@@ -93,7 +93,7 @@ class Bed(Including):
         master = process.FpmMaster.find(self.testbed.pid)
         before = master.generation()
         os.kill(master.pid, 12)
-        until(lambda: bool(now := master.generation()) and not now & before, "it did not reload")
+        until(lambda: master.anew(before), "it did not reload")
         self.says()
 
 

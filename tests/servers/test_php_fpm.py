@@ -31,6 +31,20 @@ from trimtab.processes import children, start_of
 
 pytestmark = pytest.mark.server
 STATIC, DYNAMIC, ONDEMAND = range(3)
+JOURNALLED = """
+import os, socket, sys
+ours, theirs = socket.socketpair()
+ours.set_inheritable(True)
+os.dup2(theirs.fileno(), 2)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+class Journalled(FpmTestbed):
+    """One whose standard error is a socket, as that to the journal of a service of systemd's is."""
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        return [sys.executable, "-I", "-S", "-c", JOURNALLED, *super().configured(ports)]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["unix", "tcp"])
@@ -60,6 +74,18 @@ def test_it_is_found_and_read(bed: Bed) -> None:
     assert {knob.label for knob in fpm.knobs()} == {"www"}
     assert fpm.listen == bed.testbed.listen
     fpm.check_permissions()
+
+
+def test_a_change_and_a_reload_of_the_operators_are_seen_where_standard_error_is_a_socket() -> None:
+    with Journalled(FpmSpec()) as testbed:
+        bed = Bed(testbed, testbed.spec.pools[0])
+        fpm = bed.attach()
+        assert fpm.apply({"max_children": 7}).configuration["max_children"] == 7
+        bed.write("zzz.conf", "[www]\npm.start_servers = 3\n")
+        bed.restart_pool()
+        assert fpm.configuration()["start_servers"] == 3
+        fpm.restore()
+        assert fpm.configuration()["max_children"] == DEBIAN["max_children"]
 
 
 def test_a_change_is_in_force_in_the_running_pool_and_restore_undoes_it(bed: Bed) -> None:

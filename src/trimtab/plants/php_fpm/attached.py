@@ -95,8 +95,7 @@ class Attached(IncludedServer[Configuration]):
             PlantGone: it has ended.
         """
         self.master.check()
-        now = self.master.generation()
-        if now and not now & self._generation:
+        if self.master.anew(self._generation):
             self.reloaded()
 
     def reloaded(self) -> None:

@@ -1,9 +1,10 @@
 """The processes of a running FPM: its master, which configuration that has, its workers, its generations.
 
 The master writes its title over its own command line and environment, so what it was started with beside its
-configuration cannot be read. At every start it makes a pair of sockets for its signals; those that listen it inherits
-through a reload, in which it executes itself. So a reload has taken place when the master holds none of the sockets
-any more that it held beside the listening ones (`fpm_signals_init_main` in sapi/fpm/fpm/fpm_signals.c).
+configuration cannot be read. At every start it makes a pair of sockets for its signals (`fpm_signals_init_main` in
+sapi/fpm/fpm/fpm_signals.c). Through a reload, in which it executes itself, it inherits those that listen, and the one
+to the journal that systemd gave it for its standard error (`fpm_stdio_save_original_stderr` in fpm_stdio.c, PHP 8.2).
+So a reload has taken place when the master holds two sockets that it did not hold before, beside the listening ones.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _TITLE = re.compile(r"php-fpm: master process \((.+)\)")
 _POOL = "php-fpm: pool "
 _MOST_BYTES = 4 << 20
 """More than any master's maps."""
+_PAIR = 2
+"""Sockets that each execution makes for its signals; one alone may be a log's that was opened anew."""
 
 
 class FpmMaster(Master):
@@ -56,12 +59,23 @@ class FpmMaster(Master):
         return f"{module}.so".encode() in files
 
     def generation(self) -> frozenset[str]:
-        """The sockets that only this execution of the master holds; empty in the moment of a reload.
+        """The sockets that it holds, but for those that listen: its own, and what it was started with.
 
         Raises:
             UsageError: not permitted.
         """
         return descriptors(self.pid, "socket") - _listening(self.pid)
+
+    def anew(self, before: frozenset[str]) -> bool:
+        """Whether it has executed itself since; not in the very moment of it.
+
+        Args:
+            before: its `generation` then.
+
+        Raises:
+            UsageError: not permitted.
+        """
+        return len(self.generation() - before) >= _PAIR
 
 
 def _words(pid: int) -> bytes:

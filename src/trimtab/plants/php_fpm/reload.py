@@ -79,16 +79,10 @@ def reload(
     with drained(master, pool, busy, clock, patience.drain_s):
         standstill.begin()
         master.signal(signal.SIGUSR2)
-    if not master.awaited(clock, timeout_s + patience.reload_s, lambda: look(_anew(master, before))):
+    if not master.awaited(clock, timeout_s + patience.reload_s, lambda: look(master.anew(before))):
         raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
     master.awaited(clock, patience.serve_s, lambda: look(len(master.workers(pool)) >= min(1, least)))
     standstill.end()
     if not master.awaited(clock, patience.serve_s, lambda: look(len(master.workers(pool)) >= least)):
         raise ApplyFailed(f"{len(master.workers(pool))} workers of pool {pool} run after the reload, not {least}")
     return len(master.workers(pool))
-
-
-def _anew(master: FpmMaster, before: frozenset[str]) -> bool:
-    """Whether the master has executed itself since."""
-    now = master.generation()
-    return bool(now) and not now & before
