@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,18 @@ from typing import ClassVar, Self, TypeVar
 
 from trimtab.core import Clock
 from trimtab.errors import PlantGone, UsageError
-from trimtab.processes import Process, identify, parent_of, pids, program_of, start_of, user_of
+from trimtab.processes import (
+    Process,
+    descriptors,
+    identify,
+    parent_of,
+    pids,
+    program_of,
+    sockets,
+    start_of,
+    user_of,
+)
+from trimtab.sensors._unix_diag import unix_sockets
 from trimtab.trust import printable
 
 _POLL_S = 0.02
@@ -46,6 +58,8 @@ class Master:
     """What a process of it is called in messages, such as "apache2 or httpd"."""
     program: ClassVar[re.Pattern[str]] = re.compile("")
     """File names of its program."""
+    on_unix_sockets: ClassVar[bool] = True
+    """Whether clients may come to it at Unix sockets; else those at which it listens are a module's own."""
 
     def __str__(self) -> str:
         return f"{self.title} (pid {self.pid})"
@@ -177,6 +191,21 @@ class Master:
         except OSError:
             self.check()
             raise self.not_permitted() from None
+
+    def accepting(self) -> frozenset[str]:
+        """The sockets that it holds at which clients may come, by their kernel names.
+
+        The others are found instead: channels to its children and sockets of logs, which children share too. They
+        stand in short tables, as that of TCP does not. What stands in a listener's place under a gate
+        (SOCK_SEQPACKET) is not among them.
+
+        Raises:
+            UsageError: not permitted.
+        """
+        held = descriptors(self.pid, "socket")
+        there = (one for one in unix_sockets(self.pid) if one.kind != socket.SOCK_SEQPACKET)
+        unix = (one.target for one in there if not (one.listens and self.on_unix_sockets))
+        return held - {*unix, *(f"socket:[{row[9]}]" for row in sockets(self.pid, "udp", "udp6"))}
 
     def awaited(self, clock: Clock, patience_s: float, look: Callable[[], Seen]) -> Seen:
         """Calls `look` until its result is true or the patience ends, and returns that result.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from trimtab.errors import PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
 from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.process import Parent, generations
 from trimtab.plants.apache.program import Program, _options
 
 ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
@@ -96,6 +99,30 @@ def test_the_program_gets_what_its_configuration_needs_and_nothing_that_the_load
     kept = {"APACHE_RUN_DIR": "/run", "LC_ALL": "C", "TZ": "UTC", "PATH": SYSTEM_PATH}
     assert program.passed(frozenset()) == kept
     assert program.passed(frozenset({"SITE", "LD_PRELOAD", "PATH"})) == {**kept, "SITE": "shop"}
+
+
+def test_a_child_that_shares_the_journal_or_a_modules_socket_but_no_listener_is_no_worker(tmp_path: Path) -> None:
+    """As the helper of mod_cgid does under systemd, and a daemon of mod_wsgi, at whose socket requests come to it."""
+    exe = processes.program_of(os.getpid())
+    assert exe is not None
+    sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        journal, _ = (stack.enter_context(one) for one in socket.socketpair())
+        module = stack.enter_context(socket.socket(socket.AF_UNIX))
+        module.bind(str(tmp_path / "wsgi.sock"))
+        module.listen()
+
+        def child(*held: socket.socket) -> int:
+            started = subprocess.Popen(sleeps, pass_fds=[one.fileno() for one in held])
+            stack.callback(started.wait)
+            stack.callback(started.kill)
+            return started.pid
+
+        worker, helper, daemon = child(listener, journal), child(journal), child(journal, module)
+        workers = generations(Parent(os.getpid(), 1, exe, (), os.geteuid()), frozenset()).workers
+    assert worker in workers
+    assert not {helper, daemon} & set(workers)
 
 
 def test_a_parent_that_has_ended_is_gone() -> None:

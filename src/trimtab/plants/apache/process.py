@@ -3,7 +3,8 @@
 Each generation of children has its own "pipe of death", which the parent opens anew at every start and reload
 (`ap_mpm_pod_open` in server/mpm_unix.c). So a reload has taken place when the parent holds a pipe that it did not
 hold before, and a child is of the present generation when it holds that pipe too. A worker process also holds the
-parent's listening sockets; the helper process of mod_cgid does not.
+parent's listening sockets; the helper process of mod_cgid and the daemons of mod_wsgi do not. They share others with
+it: that to the journal which systemd gives a server in the foreground, and the Unix sockets of the daemons.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Parent(Master):
     title = "Apache"
     called = "apache2 or httpd"
     program = re.compile(r"apache2|httpd(\.(prefork|worker|event))?")
+    on_unix_sockets = False
 
     @staticmethod
     def serves(argv: tuple[str, ...]) -> bool:
@@ -57,7 +59,7 @@ def generations(parent: Parent, present: frozenset[str]) -> Generations:
         parent: Apache's parent process.
         present: pipes that only the present generation holds.
     """
-    sockets = descriptors(parent.pid, "socket")
+    sockets = parent.accepting()
     workers, old = [], []
     for child in children(parent.pid):
         if start_of(child) is None or program_of(child) != parent.exe:

@@ -9,12 +9,10 @@ started.
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 from trimtab.plants import _master
-from trimtab.processes import children, descriptors, program_of, sockets, start_of
-from trimtab.sensors._unix_diag import unix_sockets
+from trimtab.processes import children, descriptors, program_of, start_of
 
 _TITLE = "nginx: master process "
 
@@ -46,7 +44,7 @@ def serving(master: Master) -> frozenset[Worker]:
     Raises:
         UsageError: not permitted.
     """
-    held = descriptors(master.pid, "socket") - _others(master.pid)
+    held = master.accepting()
     return frozenset(one for one in workers(master) if not held.isdisjoint(descriptors(one[0], "socket")))
 
 
@@ -54,17 +52,6 @@ def workers(master: Master) -> frozenset[Worker]:
     """All children that run its program: workers that serve, those that finish, and those that look after a cache."""
     there = ((pid, start_of(pid)) for pid in children(master.pid) if program_of(pid) == master.exe)
     return frozenset((pid, start) for pid, start in there if start is not None)
-
-
-def _others(pid: int) -> frozenset[str]:
-    """The sockets in a process's network from which no TCP connection comes, by their kernel names.
-
-    They are the channels on which a master speaks with its children, and those of logs; they stand in short tables,
-    as that of TCP does not. What stands in a listener's place under a gate (SOCK_SEQPACKET) is not among them.
-    """
-    unix = (one for one in unix_sockets(pid) if not (one.listens or one.kind == socket.SOCK_SEQPACKET))
-    udp = sockets(pid, "udp", "udp6")
-    return frozenset((*(one.target for one in unix), *(f"socket:[{row[9]}]" for row in udp)))
 
 
 def open_files(pid: int) -> int | None:
