@@ -4,7 +4,8 @@ Where the server has a control group to itself: (demand - shared memory - what i
 worker processes. A worker shares the pages of the first process until it writes to them, so those are paid once; the
 shared memory of an opcode cache or a scoreboard is paid once too. What is left, page tables and kernel stacks
 included, grows with the number of workers. A short-lived child of a worker, such as a CGI program, is part of what
-that worker needs.
+that worker needs. A child of the first process that runs another program, such as one that it writes its logs to, is
+no worker.
 
 A pool that is started whole is small until requests come, and has to be planned for as it will be. So of the
 processes' own pages, also those in swap (RssAnon + VmSwap), some are looked at each time, and remembered: those
@@ -24,6 +25,7 @@ needs of it must be of one moment: while they grow, a line through two moments h
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
@@ -143,7 +145,16 @@ class WorkerMemory:
         return [int(word) for word in self._members.read_text(encoding="ascii").split()]
 
     def _children(self) -> list[int]:
-        return sorted(children(self._pid, self._proc))
+        """The children that run the first process's own program, and those of which that cannot be told."""
+        own = self._program(self._pid)
+        there = children(self._pid, self._proc)
+        return sorted(pid for pid in there if own is None or self._program(pid) in (own, None))
+
+    def _program(self, pid: int) -> str | None:
+        try:
+            return os.readlink(self._proc / str(pid) / "exe")
+        except OSError:
+            return None
 
 
 def private_bytes(pid: int, proc: Path = PROC) -> int:

@@ -219,6 +219,24 @@ def test_a_worker_that_has_served_takes_more_than_the_mean_but_not_as_much_as_on
     assert readings["served_worker_memory_bytes"] / MIB == pytest.approx(mean + 15 - without_it)
 
 
+def test_a_program_that_the_server_writes_its_logs_to_is_none_of_its_workers(tmp_path: Path) -> None:
+    """Two processes of event and four of rotatelogs are two workers."""
+    version_2(tmp_path)
+    group, logs = "sys/fs/cgroup/system.slice/apache2.service", range(50, 54)
+    files: dict[str, object] = {f"{group}/cgroup.procs": "\n".join(map(str, (PID, 43, 44, *logs)))}
+    for pid in (43, 44, *logs):
+        files[f"proc/{pid}/stat"] = f"{pid} (x) S {PID} 1"
+        files[f"proc/{pid}/status"] = f"RssAnon: {1 if pid in logs else 90} kB\nVmSwap: 0 kB\n"
+    write(tmp_path, files)
+    for pid in (PID, 43, 44):
+        (tmp_path / f"proc/{pid}/exe").symlink_to("/usr/sbin/apache2")
+    for pid in logs:
+        (tmp_path / f"proc/{pid}/exe").symlink_to("/usr/bin/rotatelogs")
+    readings = window(tmp_path, {})
+    assert readings["worker_memory_bytes"] == (250 - 40 - 10) * MIB / 2
+    assert readings["served_worker_memory_bytes"] == readings["worker_memory_bytes"]
+
+
 def test_the_least_quota_on_the_way_to_the_top_binds(tmp_path: Path) -> None:
     version_2(tmp_path, cpu_max="300000 100000")
     write(
