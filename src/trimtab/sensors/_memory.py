@@ -197,15 +197,32 @@ def swap_free_bytes(group: Group | None, root: Path) -> int | None:
     except (NotMeasured, KeyError):
         return None
     for one in group.upward() if group else []:
-        # Version 1 counts memory and swap together.
-        names = ("swap.max", "swap.current") if one.version == 2 else ("memsw.limit_in_bytes", "memsw.usage_in_bytes")
         try:
-            most, used = ((one.path / f"memory.{name}").read_text(encoding="ascii").strip() for name in names)
+            most, used = _swap_of_2(one) if one.version == 2 else _swap_of_1(one)
         except OSError:
             continue
-        if most != "max" and int(most) < _NO_LIMIT:
-            left = min(left, max(0, int(most) - int(used)))
+        if most is not None:
+            left = min(left, max(0, most - used))
     return left
+
+
+def _swap_of_2(group: Group) -> tuple[int | None, int]:
+    """Most swap of a group, in bytes, None for no limit, and what it has there.
+
+    Raises:
+        OSError: it does not count swap.
+    """
+    most, used = ((group.path / f"memory.swap.{name}").read_text(encoding="ascii") for name in ("max", "current"))
+    return None if most.strip() == "max" else int(most), int(used)
+
+
+def _swap_of_1(group: Group) -> tuple[int | None, int]:
+    """The same of version 1, whose limit and use of swap are of memory and swap together."""
+    names = ("memsw.limit", "limit", "memsw.usage", "usage")
+    both, memory, used, resident = (
+        int((group.path / f"memory.{name}_in_bytes").read_text(encoding="ascii")) for name in names
+    )
+    return None if both >= _NO_LIMIT else both - memory, used - resident
 
 
 def own_memory(groups: Mapping[str, Group]) -> GroupMemory | None:

@@ -125,10 +125,11 @@ def test_a_limit_whose_cpu_time_nobody_counts_leaves_cpu_unmeasured(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("memsw", "free"),
-    [(None, 90), (9223372036854771712, 90), (480 * MIB, 480 - 350), (400 * MIB, 50), (350 * MIB, 0)],
-    ids=["not counted", "no limit", "more than the machine has", "some", "none"],
+    [(None, 90), (9223372036854771712, 90), (600 * MIB, 150), (480 * MIB, 30), (430 * MIB, 0), (400 * MIB, 0)],
+    ids=["not counted", "no limit", "more than the machine has", "some", "used up", "none allowed"],
 )
 def test_swap_that_is_left_is_the_machines_or_that_of_the_group(tmp_path: Path, memsw: int | None, free: int) -> None:
+    """Of version 1, whose limit is of memory and swap together: 400 MiB of it is memory, and 50 MiB are swapped."""
     version_1(tmp_path)
     for group in ("memory", "memory/mem", "memory/mem/web"):
         if memsw is not None:
