@@ -8,11 +8,13 @@ program text that really are needed are left out too. A page that is in memory a
 once.
 
 As with CPU, the limit is the least from the server's group upward, and demand is that of the group in which it is;
-without a limit, of the machine.
+without a limit, of the machine. Version 2 has two: beyond memory.max the kernel ends processes, beyond memory.high
+(systemd's MemoryHigh) it takes their memory away and slows them down, so that nothing is gained there either.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from trimtab.sensors._cgroup import Group, groups
 from trimtab.sensors._kernel_file import KernelFile
 from trimtab.trust import printable
 
+LIMITS = {1: ("memory.limit_in_bytes",), 2: ("memory.max", "memory.high")}
+"""The files in which a group's limits stand, by version."""
 _NO_LIMIT = 1 << 62
 """Version 1 writes the largest number of whole pages there is for "no limit"."""
 
@@ -170,16 +174,18 @@ def rooms(pid: int, root: Path = Path("/")) -> tuple[Room, ...]:
 
 def _limits(found: Mapping[str, Group], total_bytes: int) -> list[tuple[int, Group]]:
     """The limits of a server's control groups that are less than the machine's memory, nearest first."""
-    own, limits = found.get("memory"), []
-    for group in own.upward() if own else []:
-        name = "memory.max" if group.version == 2 else "memory.limit_in_bytes"
-        try:
-            text = (group.path / name).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text != "max" and int(text) < total_bytes:
-            limits.append((int(text), group))
-    return limits
+    own = found.get("memory")
+    least = ((_least(group), group) for group in (own.upward() if own else ()))
+    return [(limit, group) for limit, group in least if limit is not None and limit < total_bytes]
+
+
+def _least(group: Group) -> int | None:
+    """The least limit of a group; None where it has none: 0 is set for a moment, to have all memory taken away."""
+    texts = list[str]()
+    for name in LIMITS[group.version]:
+        with contextlib.suppress(OSError):
+            texts.append((group.path / name).read_text(encoding="ascii").strip())
+    return min((int(text) for text in texts if text not in ("max", "0")), default=None)
 
 
 def swap_free_bytes(group: Group | None, root: Path) -> int | None:

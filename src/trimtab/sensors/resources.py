@@ -31,7 +31,7 @@ from trimtab.sensors._cgroup import Group, groups
 from trimtab.sensors._cpu import Cpu
 from trimtab.sensors._edges import fresh_s
 from trimtab.sensors._kernel_file import KernelFile
-from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited, swap_free_bytes
+from trimtab.sensors._memory import LIMITS, Demand, GroupMemory, MachineMemory, limited, swap_free_bytes
 from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
@@ -40,8 +40,7 @@ _LIMITS = {
     ("cpu", 2): ("cpu.max",),
     ("cpuset", 1): ("cpuset.cpus.effective", "cpuset.effective_cpus"),
     ("cpuset", 2): ("cpuset.cpus.effective",),
-    ("memory", 1): ("memory.limit_in_bytes",),
-    ("memory", 2): ("memory.max",),
+    **{("memory", version): names for version, names in LIMITS.items()},
 }
 """The files of a group that limit it, by controller and version."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}

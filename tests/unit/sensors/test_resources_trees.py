@@ -362,6 +362,22 @@ def test_a_memory_limit_that_is_set_in_mid_window_counts_from_the_next_window_on
     assert watched.window({})["memory_limit_bytes"] == 1024 * MIB
 
 
+@pytest.mark.parametrize(
+    ("most", "high", "limit"), [("max", 300, 300), (500, 300, 300), (300, 500, 300), (300, 0, 300)]
+)
+def test_a_group_whose_memory_is_taken_away_before_its_limit_has_no_more(
+    tmp_path: Path, most: str | int, high: int, limit: int
+) -> None:
+    """systemd's MemoryHigh."""
+    version_2(tmp_path)
+    watched = Watched(tmp_path)
+    set_to = {"max": most if most == "max" else int(most) * MIB, "high": high * MIB}
+    watched.window({f"{V2_GROUP}/memory.{name}": value for name, value in set_to.items()})
+    readings = watched.window({})
+    assert (readings["memory_limit_bytes"], readings["memory_ratio"]) == (limit * MIB, 250 / limit)
+    assert [room.limit_bytes for room in rooms(PID, tmp_path)] == [limit * MIB, 1024 * MIB]
+
+
 def test_a_quota_that_is_set_in_mid_window_parts_no_window_into_two_measures(tmp_path: Path) -> None:
     """Two cores are half used; then half a core is allowed, and three quarters of it are used."""
     version_2(tmp_path)
