@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import socket
 import struct
 
 import pytest
@@ -92,9 +94,19 @@ def test_a_listen_is_where_to_connect(address: str, where: object) -> None:
     assert status.endpoint(address)[1] == where
 
 
+def test_a_listen_with_a_name_is_the_first_of_its_addresses_as_fpm_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sensors go by addresses: a name ended them with a ValueError."""
+    assert ipaddress.ip_address(status.endpoint("localhost:9000")[1][0]).is_loopback
+    both = [(socket.AF_INET6, 1, 6, "", ("::1", 9000, 0, 0)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 9000))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    assert status.endpoint("localhost:9000") == (socket.AF_INET6, ("::1", 9000))
+
+
 def test_a_listen_that_cannot_be_understood_is_said() -> None:
     with pytest.raises(UsageError, match="cannot be understood"):
         status.endpoint("fpm.sock")
+    with pytest.raises(UsageError, match=r"listen = 'a\.\.b:9000'"):
+        status.endpoint("a..b:9000")
 
 
 def test_waits_follow_from_littles_law() -> None:

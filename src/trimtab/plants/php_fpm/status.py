@@ -77,10 +77,13 @@ class StatusPage:
 
 
 def endpoint(address: str) -> Endpoint:
-    """Address of FPM's `listen`: a path, a port, or an address with a port.
+    """Address of FPM's `listen`: a path, a port, or an address or a name with a port.
+
+    Of the addresses of a name FPM takes the first that it can (`fpm_socket_af_inet_listening_socket` in
+    sapi/fpm/fpm/fpm_sockets.c).
 
     Raises:
-        UsageError: it is not on this machine, or cannot be understood.
+        UsageError: it cannot be understood, or the name is not known.
     """
     if address.startswith("/"):
         return socket.AF_UNIX, address
@@ -88,7 +91,11 @@ def endpoint(address: str) -> Endpoint:
     if not port.isdecimal():
         raise UsageError(f"listen = {address!r} cannot be understood")
     local = "127.0.0.1" if host in _ANYWHERE else host.strip("[]")
-    return socket.AF_INET6 if ":" in local else socket.AF_INET, (local, int(port))
+    try:
+        family, _, _, _, found = socket.getaddrinfo(local, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"listen = {address!r}: {getattr(error, 'strerror', None) or error}") from None
+    return family, (str(found[0]), int(port))
 
 
 def status_page(configuration: Configuration, pool: str) -> StatusPage:
