@@ -267,7 +267,7 @@ class PolledPage(Polled[P]):
         port: the port of the page.
 
     Raises:
-        UsageError: the URL is not one of http, has no address, or is not on this machine.
+        UsageError: the URL is not one of http, has no address or port, or is not on this machine.
     """
 
     def __init__(
@@ -278,11 +278,16 @@ class PolledPage(Polled[P]):
         query: str = "",
         host: str | None = None,
     ) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            self.port = parts.port or 80
+        except ValueError as error:
+            raise UsageError(f"status page {url!r}: {error}") from None
         if parts.scheme != "http" or not parts.hostname:
             raise UsageError(f"status page {url!r} must be an http:// URL")
+        if not url.isascii():
+            raise UsageError(f"status page {url!r}: what is not ASCII in it has to be escaped (%..)")
         self.url = url
-        self.port = parts.port or 80
         path = f"{parts.path or '/server-status'}{query}"
         # HTTP/1.0, so that the reply ends the connection and frees the worker.
         request = f"GET {path} HTTP/1.0\r\nHost: {host or parts.netloc}\r\nUser-Agent: trimtab\r\n\r\n"
@@ -317,10 +322,29 @@ def _resolved(url: str, host: str, port: int) -> list[Endpoint]:
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise UsageError(f"status page {url}: {error.strerror}") from None
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"status page {url}: {getattr(error, 'strerror', None) or error}") from None
     addresses = sorted({(int(f[0]), (str(f[4][0]), port)) for f in found})
-    remote = [a for _, (a, _) in addresses if not ipaddress.ip_address(a).is_loopback]
+    remote = [a for family, (a, _) in addresses if not is_here(family, a)]
     if remote:
         raise UsageError(f"status page {url} is at {remote[0]}, outside this machine: name it by a loopback address")
     return list(addresses)
+
+
+def is_here(family: int, address: str) -> bool:
+    """Whether an address is one of this machine's: what is sent to it is then sent from it too.
+
+    Nothing is sent; a datagram's socket is only told where it would send to.
+
+    Args:
+        family: AF_INET or AF_INET6.
+        address: a numeric address.
+    """
+    if ipaddress.ip_address(address).is_loopback:
+        return True
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asked:
+            asked.connect((address, 9))
+            return bool(asked.getsockname()[0] == address)
+    except OSError:
+        return False

@@ -143,8 +143,16 @@ class Fetch:
         self._socket.close()
 
     def _connect(self) -> socket.socket:
+        """A connection under way to the next address.
+
+        Raises:
+            NotMeasured: there is no socket for it, as for ::1 where IPv6 is switched off.
+        """
         family, address = self._addresses.pop(0)
-        connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        try:
+            connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        except OSError as why:
+            raise NotMeasured(f"the status page: {why.strerror}") from None
         self._waiting = select.poll()
         self._waiting.register(connection, select.POLLOUT)
         error = connection.connect_ex(address)

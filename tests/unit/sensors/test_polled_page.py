@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from tests._memory_plant import StillClock
 
 from trimtab.core import Readings
-from trimtab.errors import NotMeasured
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.php_fpm.fastcgi import record
 from trimtab.plants.php_fpm.status import PoolStatus, StatusPage
@@ -139,3 +141,32 @@ def test_a_page_of_a_pool_that_no_parser_takes_is_not_measured(monkeypatch: pyte
     page = PoolStatus(POOL, answering(monkeypatch, record(STDOUT, said) + record(END, bytes(8))))
     with pytest.raises(NotMeasured, match="cannot be understood"):
         page.begin()
+
+
+class Asked:
+    """A datagram's socket on a machine that has one address beside the loopback's, and a way to one network."""
+
+    def __init__(self, family: int, kind: int) -> None:
+        pass
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def connect(self, to: tuple[str, int]) -> None:
+        if not to[0].startswith("192.0.2."):
+            raise OSError("Network is unreachable")
+
+    def getsockname(self) -> tuple[str, int]:
+        return "192.0.2.7", 50_000
+
+
+def test_a_page_at_any_address_of_this_machine_is_asked_and_none_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may listen at one address alone, and not at the loopback's."""
+    monkeypatch.setattr(socket, "socket", Asked)
+    assert StubStatus("http://192.0.2.7:81/nginx_status", StillClock()).port == 81
+    for elsewhere in ("192.0.2.8", "198.51.100.1"):
+        with pytest.raises(UsageError, match="outside this machine"):
+            StubStatus(f"http://{elsewhere}/nginx_status", StillClock())

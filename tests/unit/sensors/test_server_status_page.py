@@ -109,6 +109,11 @@ def test_a_restart_shows_in_its_time_or_in_a_counter_that_fell() -> None:
         ("https://127.0.0.1/server-status", "must be an http:// URL"),
         ("127.0.0.1/server-status", "must be an http:// URL"),
         ("http:///server-status", "must be an http:// URL"),
+        ("http://127.0.0.1:99999/server-status", "Port out of range"),
+        ("http://127.0.0.1:http/server-status", "Port could not be cast"),
+        ("http://[::1/server-status", "Invalid IPv6 URL"),
+        ("http://a..b/server-status", r"status page http://a\.\.b/"),
+        ("http://127.0.0.1/st\u00e5tus", "has to be escaped"),
         ("http://192.0.2.7/server-status", "192.0.2.7, outside this machine: name it by a loopback address"),
     ],
 )

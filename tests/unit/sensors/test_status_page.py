@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 import socket
 from collections.abc import Callable, Iterator
@@ -105,6 +106,26 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Serve]:
             return page, server
 
         yield started
+
+
+def test_an_address_for_which_the_machine_has_no_socket_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With IPv6 switched off /etc/hosts may have ::1 for localhost all the same."""
+    real = socket.socket
+
+    def made(family: int, *rest: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return real(family, *rest)
+
+    with real(socket.AF_INET) as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        port = bound.getsockname()[1]
+        monkeypatch.setattr(socket, "socket", made)
+        page = Page(
+            [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))], b"?", StillClock(), 0.1
+        )
+        with pytest.raises(NotMeasured, match="Address family not supported"):
+            page.begin()
 
 
 @pytest.mark.parametrize("every_s", [0.0, 0.015])

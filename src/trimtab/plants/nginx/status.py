@@ -13,7 +13,7 @@ from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.stub_status import HOW_TO, StubStatus
 from trimtab.plants.nginx.syntax import Directive
-from trimtab.sensors._polled_page import ask
+from trimtab.sensors._polled_page import ask, is_here
 
 _PATIENCE_S = 2.0
 _LARGEST_BYTES = 1 << 16
@@ -136,9 +136,9 @@ def _listens(server: list[Directive]) -> list[str]:
 
 
 def _is_here(at: str) -> bool:
-    """Whether an address is on this machine's loopback."""
+    """Whether an address is one of this machine's."""
     try:
-        found = socket.getaddrinfo(urlsplit(f"http://{at}").hostname, None)
+        found = socket.getaddrinfo(urlsplit(f"http://{at}").hostname, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError):
         return False
-    return all(str(entry[4][0]).startswith("127.") or entry[4][0] == "::1" for entry in found)
+    return all(is_here(int(entry[0]), str(entry[4][0])) for entry in found)
