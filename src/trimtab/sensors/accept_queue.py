@@ -227,6 +227,8 @@ class Queues:
     """
 
     def __init__(self, listeners: Sequence[tuple[str, int]], pid: int) -> None:
+        if not listeners:
+            raise NotMeasured("it listens at no TCP port")
         self.ports = sorted({port for _, port in listeners})
         self._diag = in_network_of(pid, InetDiag)
         try:

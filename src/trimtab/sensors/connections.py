@@ -263,6 +263,8 @@ class Connections(Sensor):
             self._diag = None
 
     def _open(self) -> None:
+        if not self._listeners:
+            raise NotMeasured("it listens at no TCP port")
         if self._shared is not None:
             file = SharedFile(self._shared)
             gated = file.gated()

@@ -72,3 +72,11 @@ def test_what_is_no_file_is_neither_waited_for_nor_left_open(file: Path, make: C
     before = os.listdir("/proc/self/fd")
     assert refused(file) == "no process id"
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_listeners_of_which_nothing_is_read_are_said(file: Path) -> None:
+    text = "http { server { listen unix:/run/web.sock; listen 80; } server { listen unix:/run/web.sock default; } }"
+    nginx = object.__new__(Attached)
+    nginx.knobs, nginx.in_force, nginx.cut_ms, nginx.notes = {}, {"keepalive_timeout_ms": 75_000}, None, []
+    nginx._cautions(Configuration(directives(text, file), {file: text}))
+    assert nginx.notes == ["what waits to be accepted at unix:/run/web.sock is in no reading: TCP alone is seen"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from trimtab.errors import NotMeasured
 from trimtab.plants.nginx import status
+from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.stub_status import Counts, parse, readings
+from trimtab.plants.nginx.syntax import directives
 from trimtab.sensors._polled_page import Reply
 
 URL = "http://127.0.0.1/nginx_status"
@@ -58,6 +61,24 @@ def test_the_time_of_a_request_follows_from_those_under_way_by_littles_law() -> 
     assert found["requests_under_way"] == pytest.approx(3.0)
     assert found["request_rate_hz"] == pytest.approx(30.0)
     assert found["service_time_s"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("inside", "pages"),
+    [
+        ("location = /nginx_status { stub_status; }", [("http://127.0.0.1:81/nginx_status", "here.example", False)]),
+        ("stub_status; keepalive_timeout 9;", [("http://127.0.0.1:81/", "here.example", True)]),
+        ("location ~ ^/status$ { stub_status; }", []),
+    ],
+    ids=["in a location", "in a server alone", "at no plain path"],
+)
+def test_the_page_is_looked_for_where_the_configuration_has_it(
+    inside: str, pages: list[tuple[str, str, bool]]
+) -> None:
+    file = Path("/etc/nginx/nginx.conf")
+    text = f"http {{ server {{ listen 127.0.0.1:81; server_name _ here.example; {inside} }} }}"
+    found = status.candidates(Configuration(directives(text, file), {file: text}))
+    assert [(one.url, one.host, one.own_keep_alive) for one in found] == pages
 
 
 class Peer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from trimtab.errors import NotMeasured
 from trimtab.sensors import connections
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors._inet_diag import Address
+from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connection, Connections, Worker, connection, question
 
 ESTABLISHED, FIN_WAIT2, CLOSE_WAIT = 1, 5, 8
@@ -202,3 +204,11 @@ def test_where_a_sample_costs_much_a_short_window_has_only_that_at_its_end(clock
 def test_the_time_that_a_connection_is_held_follows_from_littles_law() -> None:
     assert eq1({"open_connections": 12.0, "accept_rate_hz": 4.0})["residence_s"] == 3.0
     assert "residence_s" not in eq1({"open_connections": 12.0, "accept_rate_hz": 0.0})
+
+
+@pytest.mark.parametrize("sensor", [Connections, AcceptQueue])
+def test_of_a_server_at_unix_sockets_alone_nothing_is_said_in_place_of_0(
+    sensor: type[Connections] | type[AcceptQueue],
+) -> None:
+    with pytest.raises(NotMeasured, match="it listens at no TCP port"):
+        sensor((), FakeClock(), os.getpid()).begin()

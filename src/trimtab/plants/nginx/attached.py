@@ -196,6 +196,11 @@ class Attached:
             self.notes.append(f"keepalive_timeout is overridden at {', '.join(own)}")
         if self.in_force["keepalive_timeout_ms"] == 0:
             self.notes.append("keepalive_timeout is 0, so connections are not kept, and it is not a knob here")
+        local = [d.args[0] for d in config.anywhere("listen") if d.args and d.args[0].startswith("unix:")]
+        if local:
+            self.notes.append(
+                f"what waits to be accepted at {', '.join(dict.fromkeys(local))} is in no reading: TCP alone is seen"
+            )
         if (one := config.named("worker_cpu_affinity")) and one[-1].args[:1] != ("auto",):
             self.notes.append(
                 f"worker_cpu_affinity in {one[-1].where} has {len(one[-1].args)} masks: processes beyond them share "

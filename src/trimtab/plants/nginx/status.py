@@ -40,15 +40,21 @@ def candidates(configuration: Configuration) -> list[Page]:
     """URLs at which such a page may be, by the configuration."""
     found = []
     for one in configuration.anywhere("stub_status"):
-        location = next((d for d in configuration.anywhere("location") if d.opens == one.block), None)
-        if location is None or location.args[-1:] == () or not location.args[-1].startswith("/"):
+        around = next((d for d in configuration.directives if d.opens == one.block), None)
+        if around is not None and around.name == "server":
+            path, server = "/", around.opens
+        elif around is not None and around.name == "location":
+            path, server = "".join(around.args[-1:]), around.block
+        else:
             continue
-        servers = [d for d in configuration.directives if d.block == location.block]
+        if not path.startswith("/"):
+            continue
+        servers = [d for d in configuration.directives if d.block == server]
         names = [name for d in servers if d.name == "server_name" for name in d.args]
         host = next((name for name in names if re.fullmatch(r"[A-Za-z0-9.-]+", name)), None)
-        inside = [d for d in configuration.directives if d.block in (location.block, one.block)]
+        inside = [d for d in configuration.directives if d.block in (server, one.block)]
         own = any(d.name == "keepalive_timeout" for d in inside)
-        found += [Page(f"http://{at}{location.args[-1]}", host, own) for at in _listens(servers)]
+        found += [Page(f"http://{at}{path}", host, own) for at in _listens(servers)]
     return found
 
 
