@@ -1,8 +1,9 @@
 """CPU time that a server has used, and how much it may use.
 
-The limit that binds is the least of the CPU quotas from the server's group upward, the CPUs of its cpuset, and the
-CPUs of the machine. Use of a quota is that of its group; use of CPUs is that of all who run on them, such as the web
-server in front of PHP-FPM: so 1 means that nothing is left.
+The limit that binds is the least of the CPU quotas from the server's group upward, the CPUs of its cpuset, those that
+its first process is bound to (systemd's CPUAffinity, taskset), and the CPUs of the machine. Use of a quota is that of
+its group; use of CPUs is that of all who run on them, such as the web server in front of PHP-FPM: so 1 means that
+nothing is left.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from trimtab.trust import printable
 
 _IDLE_FIELDS = (3, 4)
 _GUEST_FIELDS = 8
+_BOUND = b"Cpus_allowed_list:"
 
 
 class Cpu:
@@ -26,6 +28,7 @@ class Cpu:
 
     Args:
         groups: its control groups by controller.
+        bound: the CPUs that its first process is bound to; empty where that is not known.
         root: where /proc is, "/" but in tests.
 
     Attributes:
@@ -36,15 +39,17 @@ class Cpu:
         NotMeasured: the group with the limit does not count CPU time, or /proc/stat cannot be read.
     """
 
-    def __init__(self, groups: Mapping[str, Group], root: Path) -> None:
+    def __init__(self, groups: Mapping[str, Group], bound: frozenset[int], root: Path) -> None:
         self._usage: KernelFile | None = None
         self._stat: KernelFile | None = KernelFile(root / "proc" / "stat")
         self._lines = [b"cpu"]
         firsts = [line.partition(b" ")[0] for line in self._stat.read().splitlines()]
-        names = [name for name in firsts if name[:3] == b"cpu" and name != b"cpu"]
-        self.cores, self.where = float(len(names)), "the machine"
-        allowed = _set(groups.get("cpuset"))
-        if 0 < len(allowed) < len(names):
+        online = frozenset(int(name[3:]) for name in firsts if name[:3] == b"cpu" and name != b"cpu")
+        self.cores, self.where = float(len(online)), "the machine"
+        allowed = online
+        for some in (_set(groups.get("cpuset")), bound):  # which may name CPUs that there could be
+            allowed = allowed & some or allowed
+        if len(allowed) < len(online):
             self.cores, self._lines = float(len(allowed)), [b"cpu%d" % cpu for cpu in allowed]
             self.where = f"all who run on CPU {' and '.join(map(str, sorted(allowed)))}"
         limiting = None
@@ -86,6 +91,21 @@ class Cpu:
         for file in (self._stat, self._usage):
             if file is not None:
                 file.close()
+
+
+def bound_to(pid: int, root: Path) -> frozenset[int]:
+    """The CPUs on which a process may run, also some that there could be; empty where that is not known.
+
+    Args:
+        pid: the process.
+        root: where /proc is, "/" but in tests.
+    """
+    try:
+        lines = (root / "proc" / str(pid) / "status").read_bytes().split(b"\n")
+    except OSError:
+        return frozenset()
+    found = (line.partition(b":")[2].decode("ascii") for line in lines if line.startswith(_BOUND))
+    return frozenset(cpus(next(found, "")))
 
 
 def _quotas(own: Group | None) -> list[tuple[Group, float]]:

@@ -13,8 +13,8 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 | *worker_memory_bytes  | `_worker_memory`, per worker thread where there are any                     |
 
 A reading whose source this kernel does not have is absent; `probe` says which and why. Files stay open and are read
-again from their start. A window goes by the limits at its start: where they, or the server's groups, are others than
-at the start of the one before, all is opened anew and counted from there.
+again from their start. A window goes by the limits at its start: where they, or the server's groups or CPUs, are
+others than at the start of the one before, all is opened anew and counted from there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import Group, groups
-from trimtab.sensors._cpu import Cpu
+from trimtab.sensors._cpu import Cpu, bound_to
 from trimtab.sensors._edges import fresh_s
 from trimtab.sensors._kernel_file import KernelFile
 from trimtab.sensors._memory import LIMITS, Demand, GroupMemory, MachineMemory, limited, swap_free_bytes
@@ -178,6 +178,7 @@ class _Sources:
         # Before anything is read by them: what changes meanwhile is noticed at the next look.
         membership = root / "proc" / str(pid) / "cgroup"
         was = _content(membership)
+        self._pid, self._root, self._bound = pid, root, bound_to(pid, root)
         found = groups(pid, root)
         self._limits = {membership: was} | {path: _content(path) for path in _limit_files(found)}
         self.missing: dict[str, str] = {}
@@ -186,7 +187,7 @@ class _Sources:
         self.limit_bytes = 0
         self.group = found.get("memory")
         try:
-            self.cpu = Cpu(found, root)
+            self.cpu = Cpu(found, self._bound, root)
         except NotMeasured as error:
             self.missing["CPU"] = str(error)
         try:
@@ -200,8 +201,12 @@ class _Sources:
         self.worker_period_s = self.worker.period_s
 
     def outdated(self) -> bool:
-        """Whether the server is in other groups by now, or has other limits; a controller without a file has none."""
-        return any(_content(path) != was for path, was in self._limits.items())
+        """Whether the server is in other groups, or bound to other CPUs, by now, or has other limits.
+
+        A controller without a file has none.
+        """
+        others = any(_content(path) != was for path, was in self._limits.items())
+        return others or bound_to(self._pid, self._root) != self._bound
 
     def close(self) -> None:
         """Closes all files; may be called twice."""

@@ -407,6 +407,20 @@ def test_every_limit_of_cpu_on_the_way_to_the_top_is_followed(
     assert watched.window({})["cpu_cores"] == cores
 
 
+def test_a_server_that_is_bound_to_a_cpu_has_no_others_and_what_others_do_there_counts(tmp_path: Path) -> None:
+    """systemd's CPUAffinity and taskset, of which no control group tells; CPUs 64 to 127 there could be."""
+    version_2(tmp_path)
+
+    def bound(to: str) -> dict[str, object]:
+        return {f"proc/{PID}/status": f"Name: apache2\nRssAnon: 0 kB\nCpus_allowed_list:\t{to}\n"}
+
+    write(tmp_path, {f"{V2_GROUP}/cpuset.cpus.effective": "0-3", **bound("2,64-127")})
+    watched, busy = Watched(tmp_path), "cpu  900 0 0 900 50\ncpu0 901\ncpu1 801\ncpu2 51 0 0 7 9\ncpu3 600\n"
+    before = watched.window({"proc/stat": busy, **bound("0-127")})
+    assert (before["cpu_cores"], before["cpu_ratio"]) == pytest.approx((1.0, 0.25))
+    assert watched.window({})["cpu_cores"] == 4
+
+
 @pytest.mark.parametrize("group", ["memory/mem/web", "memory/mem"])
 def test_limits_of_version_1_are_followed(tmp_path: Path, group: str) -> None:
     version_1(tmp_path)
