@@ -78,6 +78,8 @@ def advice(status: str) -> str:
     """How to turn the status page on, given the HTTP status it now answers with."""
     if status in ("401", "403"):
         return "allow it: 'Require local' in the <Location> of the status page, then reload"
+    if status.startswith("3"):
+        return "its virtual host sends it elsewhere: give it a virtual host of its own, at 'Listen 127.0.0.1:8081'"
     return "turn it on: 'a2enmod status' or <Location /server-status> SetHandler server-status, then reload"
 
 

@@ -57,6 +57,9 @@ def test_words_are_split_outside_of_quotes(text: str, expected: tuple[str, ...])
 
 def test_directives_are_found_in_any_case_and_with_tabs(read: Read) -> None:
     assert values(read("maxREQUESTworkers\t150\n"), "maxrequestworkers") == ["150"]
+    found = read("<IfModule\tprefork.c>\n\tMaxRequestWorkers\t150\n</IfModule>\n", static_modules={"prefork.c"})
+    assert [(d.args, d.context) for d in found.named("maxrequestworkers")] == [(("150",), ())]
+    assert read("<IfModule\tworker.c>\nMaxRequestWorkers 7\n</IfModule>\n").named("maxrequestworkers") == []
 
 
 def test_an_include_is_read_in_place_and_its_files_in_order_of_name(read: Read) -> None:

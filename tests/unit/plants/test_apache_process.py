@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from trimtab import processes
 from trimtab.errors import PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
-from trimtab.plants.apache import status
+from trimtab.plants.apache import process, status
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.process import Parent, generations
 from trimtab.plants.apache.program import Program, _options
@@ -57,6 +58,17 @@ def test_one_of_our_own_is_taken_where_strangers_run_others(monkeypatch: pytest.
         Parent.find(1)
     running(monkeypatch, HIS)
     assert Parent.find(None) is HIS, "which is then refused with who runs it"
+
+
+def test_a_server_that_an_order_to_restart_has_started_counts_and_the_order_to_another_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `apachectl graceful` has it where none runs."""
+    started, order = (replace(ONE, pid=pid, argv=("httpd", "-k", "graceful")) for pid in (820, 830))
+    monkeypatch.setattr(Parent, "named", lambda names: [one for one in (ONE, started, order) if one.serves(one.argv)])
+    monkeypatch.setattr(process, "children", lambda pid: [pid + 1] if pid == started.pid else [])
+    assert Parent.running() == [ONE, started]
+    assert not Parent.serves(("httpd", "-k", "graceful-stop"))
 
 
 def test_what_a_process_calls_itself_cannot_steer_a_terminal() -> None:

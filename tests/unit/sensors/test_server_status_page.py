@@ -52,6 +52,7 @@ def test_the_fields_are_read_by_name() -> None:
         (b"SSH-2.0-OpenSSH\r\n", "did not answer in HTTP"),
         (b"HTTP/1.1 403 Forbidden\r\n\r\nno", "answered 403 Forbidden: allow it: 'Require local'"),
         (b"HTTP/1.1 404 Not Found\r\n\r\nno", "answered 404 Not Found: turn it on: 'a2enmod status'"),
+        (b"HTTP/1.1 301 Moved Permanently\r\n\r\n", "301 Moved Permanently: its virtual host sends it elsewhere"),
         (b"HTTP/1.1 200 OK\r\n\r\n<p>It works!</p>", "is not the page of mod_status"),
     ],
 )

@@ -138,7 +138,7 @@ class _Reader:
                     context = stack.pop()[1]
                 continue
             if line.startswith("<"):
-                name, _, argument = line[1:].removesuffix(">").strip().partition(" ")
+                name, _, argument = line[1:].removesuffix(">").replace("\t", " ").strip().partition(" ")
                 name, argument = name.lower(), argument.strip()
                 if skipping:
                     skipping.append(name)

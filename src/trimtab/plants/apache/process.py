@@ -12,12 +12,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 from trimtab.plants._master import Master
 from trimtab.processes import children, descriptors, program_of, start_of
 
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})
 """Options with which the program answers a question and ends."""
+
+_STARTS: tuple[list[str], ...] = ([], ["start"])
+"""What a server is told with -k."""
 
 
 class Parent(Master):
@@ -28,11 +32,19 @@ class Parent(Master):
     program = re.compile(r"apache2|httpd(\.(prefork|worker|event))?")
     on_unix_sockets = False
 
+    @classmethod
+    def running(cls) -> list[Self]:
+        """Every running Apache.
+
+        One that was ordered to restart where none ran has started by that order, and goes on under its name
+        (`ap_signal_server` in server/mpm_unix.c); else who gives the order has no children.
+        """
+        return [one for one in super().running() if _commands(one.argv) in _STARTS or children(one.pid)]
+
     @staticmethod
     def serves(argv: tuple[str, ...]) -> bool:
-        """Whether a command line is a server's, and not a question's or an order's to another."""
-        commands = [after for word, after in pairwise(argv) if word == "-k"]
-        return _ONE_SHOT.isdisjoint(argv) and commands in ([], ["start"])
+        """Whether a command line may be a server's, and is not a question's or an order's to end."""
+        return _ONE_SHOT.isdisjoint(argv) and _commands(argv) in (*_STARTS, ["restart"], ["graceful"])
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,10 @@ class Generations:
     def __bool__(self) -> bool:
         """Whether there is any child."""
         return bool(self.workers or self.old)
+
+
+def _commands(argv: tuple[str, ...]) -> list[str]:
+    return [after for word, after in pairwise(argv) if word == "-k"]
 
 
 def generations(parent: Parent, present: frozenset[str]) -> Generations:
