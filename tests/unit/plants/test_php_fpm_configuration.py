@@ -56,6 +56,14 @@ def test_debians_pool_is_read(main: Path) -> None:
     assert found.pools() == ["www"]
 
 
+def test_a_section_is_the_same_in_any_case_of_its_letters(main: Path) -> None:
+    main.write_text(main.read_text().replace("[global]", "[Global]"))
+    (main.parent / "pool.d" / "zz.conf").write_text("[WWW]\npm.max_children = 9\n")
+    found = read(main)
+    assert found.pools() == ["www"]
+    assert (found.seconds("global", "process_control_timeout"), values(found)["max_children"]) == (120, 9)
+
+
 def test_a_later_file_with_the_same_section_has_the_last_word(main: Path) -> None:
     (main.parent / "pool.d" / "zz.conf").write_text("[www]\npm.max_children = 9\n")
     assert values(read(main))["max_children"] == 9

@@ -1,8 +1,8 @@
 """FPM's configuration as it is on disk: its files in the order in which FPM reads them, and their settings.
 
 A later setting of the same key in the same section replaces an earlier one, in whatever file it stands, and a section
-goes on across the end of an included file (sapi/fpm/fpm/fpm_conf.c, tried with PHP 8.2). Nothing that somebody else
-could change is read (`trimtab.trust`).
+goes on across the end of an included file (sapi/fpm/fpm/fpm_conf.c, tried with PHP 8.2); there, its name is the same
+in any case of its letters. Nothing that somebody else could change is read (`trimtab.trust`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class _Reader:
 
     def _line(self, path: Path, number: int, line: str, depth: int) -> None:
         if found := _SECTION.match(line):
-            self._section = found[1].strip()
+            name = found[1].strip()
+            known = (GLOBAL, *(one.section for one in self.out.settings))
+            self._section = next((one for one in known if one.lower() == name.lower()), name)
             return
         found = _SETTING.match(line)
         if found is None:
