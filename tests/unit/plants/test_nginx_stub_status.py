@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests._memory_plant import StillClock
 from trimtab.errors import NotMeasured
 from trimtab.plants.nginx import status
 from trimtab.plants.nginx.configuration import Configuration
-from trimtab.plants.nginx.stub_status import Counts, parse, readings
+from trimtab.plants.nginx.stub_status import Counts, StubStatus, parse, readings
 from trimtab.plants.nginx.syntax import directives
 from trimtab.sensors._polled_page import Reply
 
@@ -52,6 +53,25 @@ def test_our_own_requests_are_in_no_reading() -> None:
         "requests_under_way": 0,
         "request_rate_hz": 0,
     }
+
+
+def test_replies_of_an_old_and_a_new_program_in_turn_are_no_rate() -> None:
+    """From the 12 requests of the new one to the 31,000,000 of the old one in 5 s is no traffic."""
+    old, new = replace(PAGE, accepts=16_000_000, requests=31_000_000), replace(PAGE, accepts=6, requests=12)
+    status_page = StubStatus(URL, StillClock())
+    for page in (new, old, new, old):
+        status_page.came(page)
+    with pytest.raises(NotMeasured, match="an upgrade of nginx is under way"):
+        status_page.between(Reply(0.0, 1, new), Reply(5.0, 4, old))
+    status_page, out_of_order = (
+        StubStatus(URL, StillClock()),
+        [replace(PAGE, requests=n) for n in (100, 104, 103, 108)],
+    )
+    for page in out_of_order:
+        status_page.came(page)
+    assert (
+        status_page.between(Reply(0.0, 1, out_of_order[0]), Reply(5.0, 4, out_of_order[-1]))["request_rate_hz"] == 1
+    )
 
 
 def test_the_time_of_a_request_follows_from_those_under_way_by_littles_law() -> None:

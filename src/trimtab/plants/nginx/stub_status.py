@@ -28,7 +28,8 @@ nginx gives no time of its own, so this is how `service_time_s` is had. How far 
 - A request that ended early (499, or of a client that was slow to send it) counts as any other.
 
 The request for the page is counted by itself: it is taken off Writing, `requests` and Active. With several servers in
-one nginx the counters are of all of them, and of all worker processes; a reload keeps them, a restart resets them.
+one nginx the counters are of all of them, and of all worker processes; a reload keeps them, a restart resets them. In
+an upgrade of the program (USR2) old and new processes answer in turn, each with counters of its own.
 
 What nginx drops because its worker_connections are used up is not on the page: it closes connections that have not
 sent a request yet, and counts them as handled. So trimtab leaves room for twice the most that it has seen.
@@ -38,6 +39,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trimtab.core import Clock, Finding, Readings
 from trimtab.errors import NotMeasured
@@ -158,7 +160,14 @@ class StubStatus(PolledPage[Counts]):
         return last.requests < first.requests or last.accepts < first.accepts
 
     def between(self, first: Reply[Counts], last: Reply[Counts]) -> Readings:
-        """The readings from two replies, and from all in the window."""
+        """The readings from two replies, and from all in the window.
+
+        Raises:
+            NotMeasured: replies of two programs are among them.
+        """
+        # By half: replies under way at a time may come in another order than they were made.
+        if any(2 * later.requests < earlier.requests for earlier, later in pairwise(self._seen)):
+            raise NotMeasured("an upgrade of nginx is under way: two programs answer, each with its own counters")
         return readings(first, last, self._seen or [first.page, last.page])
 
 
