@@ -196,7 +196,9 @@ class Loop:
         measured = self._settings.objective.cost(window) is not None
         self._missing = 0 if measured else self._missing + 1
         if self._missing == self._settings.missing:
-            why = "; ".join(window.problems) or "no traffic in them"
+            idle = window.readings.get("request_rate_hz") == 0
+            unseen = "no traffic in them" if idle else "what it follows from was not seen in them"
+            why = "; ".join(window.problems) or unseen
             name = self._settings.objective.missing(window)
             self._note(NoteKind.MISSING, f"{name} was not measured in the last {self._missing} windows: {why}")
 

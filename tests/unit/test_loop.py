@@ -449,7 +449,14 @@ def test_a_missing_objective_is_said_once_with_the_reasons() -> None:
     run = Run(plant, duration_s=100.0, mode=Mode.OBSERVE, missing=3)
     run.go()
     (note,) = run.notes(NoteKind.MISSING)
-    assert note.text.startswith("response_time_s was not measured in the last 3 windows")
+    said = "response_time_s was not measured in the last 3 windows"
+    assert note.text == f"{said}: what it follows from was not seen in them", (
+        "there may be traffic that is not counted"
+    )
+    idle = MemoryPlant(FakeSensor(lambda: {"request_rate_hz": 0.0}))
+    nobody = Run(idle, duration_s=100.0, mode=Mode.OBSERVE, missing=3)
+    nobody.go()
+    assert [note.text for note in nobody.notes(NoteKind.MISSING)] == [f"{said}: no traffic in them"]
 
 
 def test_events_tell_of_each_window_and_each_move() -> None:

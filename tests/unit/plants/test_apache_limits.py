@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.knobs import Limits, knobs, limits, written
 
@@ -88,3 +89,13 @@ def test_another_mpm_is_refused(tmp_path: Path) -> None:
 def test_knobs_are_written_in_apaches_words() -> None:
     assert written("max_request_workers", 40) == "MaxRequestWorkers 40"
     assert written("keep_alive_timeout_ms", 1500) == "KeepAliveTimeout 1500ms"
+
+
+def test_a_status_page_without_requests_is_said_with_the_line_that_has_it_so(tmp_path: Path) -> None:
+    apache = object.__new__(Attached)
+    apache.limits, apache.notes = read(tmp_path, "event", "ExtendedStatus On", "ExtendedStatus Off"), []
+    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    apache._cautions()
+    assert [note.partition(";")[0] for note in apache.notes] == [
+        f"requests and their times are not on the status page: ExtendedStatus is Off in {tmp_path}/main.conf:2"
+    ]

@@ -142,6 +142,12 @@ class Attached:
             self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {hosts}")
         if not self.limits.keep_alive:
             self.notes.append("KeepAlive is Off, so KeepAliveTimeout is not a knob here: 'KeepAlive On' makes it one")
+        extended = [d for d in self._config.named("extendedstatus") if d.args]
+        if extended and extended[-1].args[0].lower() == "off":
+            self.notes.append(
+                f"requests and their times are not on the status page: ExtendedStatus is Off in "
+                f"{extended[-1].where}; without that line it is On"
+            )
         if "cgid_module" in self._config.modules:
             self.notes.append(
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
