@@ -12,6 +12,7 @@ from trimtab import trust
 from trimtab.errors import UsageError
 from trimtab.plants import _included_files
 from trimtab.plants.php_fpm import knobs, snippet
+from trimtab.plants.php_fpm.attached import _chosen
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.program import Program
 
@@ -54,6 +55,19 @@ def test_debians_pool_is_read(main: Path) -> None:
     assert found.text("www", "listen") == "/run/www.sock"
     assert found.seconds("global", "process_control_timeout") == 120
     assert found.pools() == ["www"]
+
+
+def test_relative_includes_begin_where_the_program_is_at_home(main: Path) -> None:
+    """PHP's own container image has /usr/local/sbin/php-fpm, and include=etc/php-fpm.d/*.conf."""
+    found = {
+        exe: Program(Path(exe), main).prefix for exe in ("/usr/sbin/php-fpm8.2", "/usr/local/sbin/php-fpm", "/fpm")
+    }
+    assert list(map(str, found.values())) == ["/usr", "/usr/local", "/usr"]
+    assert Program(Path("/usr/local/sbin/php-fpm"), main, ("-p", "/srv")).prefix == Path("/srv")
+    main.write_text("[global]\ninclude=pool.d/*.conf\n")
+    assert read(main, main.parent).pools() == ["www"]
+    with pytest.raises(UsageError, match=r"no pool is found in .*php-fpm\.conf .*--fpm-option=-p"):
+        _chosen(read(main, main.parent / "elsewhere"), None)
 
 
 def test_a_section_is_the_same_in_any_case_of_its_letters(main: Path) -> None:

@@ -207,6 +207,11 @@ def _chosen(configuration: Configuration, pool: str | None) -> str:
         UsageError: there is no such pool, or several and none was named.
     """
     there = configuration.pools()
+    if not there:
+        raise UsageError(
+            f"no pool is found in {configuration.files[0]} and what it includes; a relative include begins where "
+            "PHP-FPM was built for: --fpm-option=-p --fpm-option=/usr/local names another place"
+        )
     if pool is not None and pool not in there:
         raise UsageError(f"unknown pool {pool!r}; choose from: {', '.join(there)}")
     if pool is None and len(there) != 1:

@@ -31,11 +31,11 @@ class Program:
 
     @property
     def prefix(self) -> Path:
-        """Start of its relative paths: `-p`, else what it was built with (/usr)."""
+        """Start of its relative paths: `-p`, else what it was built with, as far as the program's place tells."""
         for flag, value in zip(self.options, self.options[1:], strict=False):
             if flag in ("-p", "--prefix"):
                 return Path(value)
-        return Path("/usr")
+        return self.exe.parent.parent if self.exe.parent.name == "sbin" else Path("/usr")
 
     @property
     def argv(self) -> list[str]:
