@@ -55,10 +55,5 @@ class Settings:
             raise UsageError(f"a window of {self.window_s:g} s is too short: it must be {LEAST_WINDOW_S:g} s or more")
         if self.window_s > self.duration_s:
             raise UsageError(f"the window ({self.window_s:g} s) is longer than the duration ({self.duration_s:g} s)")
-        if self.settle_s is not None and self.settle_s >= self.duration_s:
-            raise UsageError(
-                f"the wait after a change ({self.settle_s:g} s) must be shorter than the duration "
-                f"({self.duration_s:g} s)"
-            )
         if not 0 <= self.early < 1:
             raise UsageError(f"early {self.early:g} must be 0 or more and less than 1")

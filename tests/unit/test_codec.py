@@ -196,3 +196,9 @@ def test_a_key_that_looks_like_a_place_is_said_in_one_line(key: str) -> None:
 def test_a_table_is_what_its_keys_say() -> None:
     wanted = Shelf((Sort("plum", least_count=3, sizes=(1, 2), weight=2.0),))
     assert codec.table({"sorts": [{"name": "plum", "least-count": 3, "sizes": [1, 2], "weight": 2}]}, Shelf) == wanted
+
+
+def test_a_stored_run_whose_wait_is_refused_by_now_can_be_read() -> None:
+    """One of them kept every verb from the whole store."""
+    long = Settings(10.0, 60.0, settle_s=3600.0)
+    assert codec.decode(codec.encode(long), Settings) == long

@@ -133,16 +133,21 @@ def _settings(args: argparse.Namespace, usual: PlantDefaults, search: Search | N
         search: its search, which ends by its trials; None where it has none.
 
     Raises:
-        UsageError: a duration, a metric or the seed is wrong, or the window is longer than the duration.
+        UsageError: a duration, a metric or the seed is wrong, or the window or the wait is longer than the duration.
     """
+    duration_s = math.inf if search is not None else parse_duration_s(args.duration or USUAL_DURATION, "--duration")
+    settle_s = None if args.settle is None else parse_duration_s(args.settle, "--settle")
+    # Not in the settings themselves: a stored run of an earlier version may have such a wait, and has to be read.
+    if settle_s is not None and settle_s >= duration_s:
+        raise UsageError(
+            f"the wait after a change ({settle_s:g} s) must be shorter than the duration ({duration_s:g} s)"
+        )
     return Settings(
         window_s=parse_duration_s(args.window or usual.window, "--window"),
-        duration_s=math.inf
-        if search is not None
-        else parse_duration_s(args.duration or USUAL_DURATION, "--duration"),
+        duration_s=duration_s,
         objective=chosen_objective(args),
         mode=Mode(args.mode),
-        settle_s=None if args.settle is None else parse_duration_s(args.settle, "--settle"),
+        settle_s=settle_s,
         restore=(args.on_exit or usual.on_exit) == "restore",
         seed=allowed_seed(args.seed),
     )
