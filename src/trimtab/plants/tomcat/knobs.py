@@ -21,6 +21,7 @@ values begin so that the one in force is among them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,21 +161,22 @@ _DBCP = tuple(
 def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
     """Each knob that there may be: its kind, prefix, label, MBean, location and part."""
     own = any(not one.executor and not one.ajp for one in layout.connectors)
-    for one in layout.executors:
-        label = _suffix(one.name, len(layout.executors) + own)
+    called = _called([(one.name, one.bean) for one in layout.executors])
+    for one, name in zip(layout.executors, called, strict=True):
+        label = _suffix(name, len(layout.executors) + own)
         for kind in _THREADS:
             yield kind, "", label, one.bean, f"the Executor {one.name}", one.bean
     for connector in layout.connectors:
-        prefix, location = "ajp_" if connector.ajp else "", f"the Connector of port {connector.port}"
         alike = [other for other in layout.connectors if other.ajp == connector.ajp]
-        label = _suffix(str(connector.port), len(alike))
+        called = _called([(str(one.port), f"{one.address}:{one.port}", one.bean) for one in alike])
+        name = called[alike.index(connector)]
+        prefix, label = "ajp_" if connector.ajp else "", _suffix(name, len(alike))
         for kind, bean in _of_connector(connector):
-            yield kind, prefix, label, bean, location, connector.endpoint
-    names = [pool.name for pool in layout.pools]
-    for pool in layout.pools:
-        unique = pool.name if names.count(pool.name) == 1 else f"{_context(pool)}:{pool.name}"
+            yield kind, prefix, label, bean, f"the Connector of port {label or connector.port}", connector.endpoint
+    called = _called([(one.name, f"{_context(one)}:{one.name}", one.bean) for one in layout.pools])
+    for pool, name in zip(layout.pools, called, strict=True):
         for kind in _DBCP if pool.dbcp else _JDBC:
-            yield kind, "", _suffix(unique, len(names)), pool.bean, f"the Resource {pool.name}", pool.bean
+            yield kind, "", _suffix(name, len(called)), pool.bean, f"the Resource {pool.name}", pool.bean
 
 
 def dials(
@@ -194,42 +196,58 @@ def dials(
         tasks: threads that its control groups let it start; None where nothing limits them.
     """
     found, missing, most_threads = [], [], _most_threads(layout, values, tasks)
-    reusing = {connector.endpoint for connector in layout.connectors if connector.reuses}
+    connectors = {connector.endpoint: connector for connector in layout.connectors}
     counting = {bean for (bean, name), value in values.items() if name == _CONNECTIONS.attribute and value > 0}
     for kind, prefix, label, bean, location, part in wanted(layout):
         name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
         value = values.get((bean, kind.attribute))
         if value is None:
             continue
-        if value < kind.least:
-            pauses = ", and to lose no request where that is paused" if kind is _CONNECTIONS else ""
-            said = f"{name} has no limit ({kind.written}={value}): set one in {location} to have it moved{pauses}"
-            missing.append(said)
+        if why := _hindrance(kind, value, location, connectors.get(part), part in counting, restart):
+            missing.append(f"{name} {why}")
             continue
-        if kind.how is How.CONNECTIONS and part in reusing:
-            # Not only would it act on few: the buffers made meanwhile would outlive the undo.
-            missing.append(
-                f"{name} is {value}; connections get the buffers of ended ones here: add "
-                f'socket.bufferPool="0" to {location} and restart Tomcat to have it moved'
-            )
-            continue
-        if kind.how is How.CONNECTIONS and part not in counting:
-            missing.append(
-                f"{name} is {value}; what it takes is not known, as Tomcat counts no connections where "
-                f"{_CONNECTIONS.written} is no limit: set one in {location} to have it moved"
-            )
-            continue
-        if kind.how is How.RESTART and not restart:
-            missing.append(f"{name} is {value}; to have it moved, allow restarts of the connector: --allow-restart")
-            continue
-        most, why = _most(kind, value, descriptors, most_threads)
-        domain = Domain(value - kind.step * ((value - kind.least) // kind.step), most, kind.step, why)
+        most, limit = _most(kind, value, descriptors, most_threads)
+        domain = Domain(value - kind.step * ((value - kind.least) // kind.step), most, kind.step, limit)
         knob = Knob(
             *(name, kind.written, kind.unit, domain, kind.default),
             *(kind.how, kind.cost, kind.description, kind.role, label),
         )
         found.append(Dial(knob, bean, kind.attribute, location, part, kind.name))
     return tuple(found), tuple(missing)
+
+
+def _hindrance(
+    kind: Kind, value: int, location: str, connector: Connector | None, counts: bool, restart: bool
+) -> str:
+    """Why a knob cannot be moved, as it follows its name; empty where it can.
+
+    Args:
+        kind: its kind.
+        value: its value in force.
+        location: where it is set.
+        connector: the connector that has it; None for one of an executor or a pool.
+        counts: whether that counts its connections.
+        restart: whether connectors may be restarted.
+    """
+    if value < kind.least:
+        pauses = ", and to lose no request where that is paused" if kind is _CONNECTIONS else ""
+        return f"has no limit ({kind.written}={value}): set one in {location} to have it moved{pauses}"
+    if kind.how is How.CONNECTIONS and connector is not None and connector.reuses:
+        # Not only would it act on few: the buffers made meanwhile would outlive the undo.
+        return (
+            f"is {value}; connections get the buffers of ended ones here: add "
+            f'socket.bufferPool="0" to {location} and restart Tomcat to have it moved'
+        )
+    if kind.how is How.CONNECTIONS and not counts:
+        return (
+            f"is {value}; what it takes is not known, as Tomcat counts no connections where "
+            f"{_CONNECTIONS.written} is no limit: set one in {location} to have it moved"
+        )
+    if kind.how is How.RESTART and connector is not None and connector.virtual:
+        return f"is {value}; no restart, as Tomcat does not say how many of its virtual threads serve a request"
+    if kind.how is How.RESTART and not restart:
+        return f"is {value}; to have it moved, allow restarts of the connector: --allow-restart"
+    return ""
 
 
 def objection(dials: Sequence[Dial], values: Mapping[str, int]) -> str:
@@ -312,6 +330,12 @@ def _most(kind: Kind, value: int, descriptors: int, threads: tuple[int, str]) ->
 
 def _kernel(name: str) -> int:
     return int(Path(f"/proc/sys/{name}").read_text(encoding="ascii"))
+
+
+def _called(forms: Sequence[Sequence[str]]) -> list[str]:
+    """For each part the first of its names that no other part has; the last ones are the MBeans' own."""
+    alike = [Counter(names) for names in zip(*forms, strict=True)]
+    return [next(name for name, count in zip(names, alike, strict=True) if count[name] == 1) for names in forms]
 
 
 def _suffix(label: str, number: int) -> str:

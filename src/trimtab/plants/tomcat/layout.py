@@ -11,13 +11,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from trimtab.errors import NotMeasured
 from trimtab.plants.tomcat.jmx import Jmx
 
 _NAME = re.compile(r'[,:]name=("(?:[^"\\]|\\.)*"|[^,]*)')
+_ADDRESS = re.compile(r'[,:]address=("(?:[^"\\]|\\.)*"|[^,]*)')
 _OWN_THREADS = "Internal"
 _NOT_SAID = -2
 _LARGE_HEAP_BYTES = 2**31 - 1
@@ -38,6 +39,7 @@ class Connector:
         executor: name of the executor that it shares; empty where it has threads of its own.
         virtual: whether each request has a thread of its own, so that there is no limit of threads.
         reuses: whether a connection gets the buffers of one that has ended, of whatever size they are.
+        address: at which it listens, where its configuration names one.
     """
 
     bean: str
@@ -47,6 +49,7 @@ class Connector:
     executor: str
     virtual: bool
     reuses: bool
+    address: str = ""
 
     @property
     def sockets(self) -> str:
@@ -93,7 +96,7 @@ class Layout:
 
     Args:
         connectors: in the order of their ports, those of HTTP first.
-        executors: those that a connector uses.
+        executors: those that a connector uses and that have a limit of threads, as those of virtual threads have not.
         pools: by name.
         servlets: MBeans of the servlets that make pages; the one for static files is not among them.
         collectors: MBeans of the garbage collectors.
@@ -119,10 +122,10 @@ def look(jmx: Jmx) -> Layout:
         NotMeasured: no answer came.
         PlantGone: the server has ended.
     """
-    connectors = tuple(sorted(_connectors(jmx), key=lambda one: (one.ajp, one.port)))
+    executors = _executors(jmx)
+    pooled = {one.name for one in executors}
+    connectors = tuple(sorted(_connectors(jmx, pooled), key=lambda one: (one.ajp, one.port, one.address)))
     used = {one.executor for one in connectors}
-    shared = _few(jmx.names("*:type=Executor,name=*"), _MOST_CONNECTORS, "executors")
-    executors = (Executor(bean, name_of(bean)) for bean in shared)
     servlets = [bean for bean in jmx.names("*:j2eeType=Servlet,*") if name_of(bean) != "default"]
     return Layout(
         connectors,
@@ -133,30 +136,56 @@ def look(jmx: Jmx) -> Layout:
     )
 
 
-def _connectors(jmx: Jmx) -> list[Connector]:
-    """Its connectors."""
+def _executors(jmx: Jmx) -> list[Executor]:
+    """Its shared executors that have a limit of threads."""
+    beans = _few(jmx.names("*:type=Executor,name=*"), _MOST_CONNECTORS, "executors")
+    said = jmx.read(dict.fromkeys(beans, ("maxThreads",)))
+    there = (bean for bean, found in zip(beans, said, strict=True) if found and found["maxThreads"] is not None)
+    return [Executor(bean, name_of(bean)) for bean in there]
+
+
+def _connectors(jmx: Jmx, pooled: Collection[str]) -> list[Connector]:
+    """Its connectors.
+
+    Args:
+        jmx: the conversation.
+        pooled: names of the executors that have a limit of threads.
+    """
     beans = _few(jmx.names("*:type=Connector,*"), _MOST_CONNECTORS, "connectors")
     fields = ("localPort", "protocol", "executorName")
-    ports = {}
+    ports: dict[int, list[tuple[str, str, str]]] = {}
     for bean, found in zip(beans, jmx.read(dict.fromkeys(beans, fields)), strict=True):
-        if found is not None and isinstance(found["localPort"], int):
-            ports[found["localPort"]] = bean, str(found["protocol"]), str(found["executorName"])
+        if found is not None and isinstance(port := found["localPort"], int):
+            ports.setdefault(port, []).append((bean, str(found["protocol"]), str(found["executorName"])))
     connectors = []
     endpoints = _few(jmx.names("*:type=ThreadPool,*"), _MOST_CONNECTORS, "connectors")
     asked = jmx.read(dict.fromkeys(endpoints, ("localPort", "useVirtualThreads")))
     reusing = _reusing(jmx, [_beside(one, "SocketProperties") for one in endpoints])
     for endpoint, found in zip(endpoints, asked, strict=True):
         port = None if found is None else found["localPort"]
-        if found is None or not isinstance(port, int) or port not in ports:
+        if found is None or not isinstance(port, int) or (mine := _mine(ports.get(port, []), endpoint)) is None:
             continue
-        bean, protocol, executor = ports[port]
+        bean, protocol, executor = mine
         shared = "" if executor == _OWN_THREADS else executor
         reuses = _beside(endpoint, "SocketProperties") in reusing
-        ajp, virtual = "AJP" in protocol.upper(), bool(found["useVirtualThreads"])
-        connectors.append(Connector(bean, endpoint, port, ajp, shared, virtual, reuses))
+        virtual = bool(found["useVirtualThreads"]) or (shared != "" and shared not in pooled)
+        ajp, address = "AJP" in protocol.upper(), _address_of(bean)
+        connectors.append(Connector(bean, endpoint, port, ajp, shared, virtual, reuses, address))
     if not connectors:
         raise NotMeasured("it has no connector that is open")
     return connectors
+
+
+def _mine(there: Sequence[tuple[str, str, str]], endpoint: str) -> tuple[str, str, str] | None:
+    """The connector of an endpoint, of those on its port, of which each has an address of its own; None for none."""
+    alone = len(there) == 1
+    return next((one for one in there if alone or f"-{_address_of(one[0])}-" in name_of(endpoint)), None)
+
+
+def _address_of(bean: str) -> str:
+    """The address in the name of a connector's MBean; empty where its configuration names none."""
+    found = _ADDRESS.search(bean)
+    return "" if found is None else found[1].strip('"')
 
 
 def _beside(endpoint: str, kind: str) -> str:

@@ -24,6 +24,8 @@ HELD_S = 2.0
 """How long requests in service are waited for while others are held back for a pool's connections."""
 LIMIT, REQUESTS = "maxConnections", "maxKeepAliveRequests"
 """What a pause changes for a moment, to 0 and 1 (`Jmx.java`)."""
+_BUSY, _NOT_COUNTED = "currentThreadsBusy", -1
+"""Requests in service; Tomcat says -1 of threads without a limit, and -2 of a connector that serves nothing."""
 UNLIMITED = -1
 """A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
@@ -96,7 +98,8 @@ def held(
 def _paused(tomcat: Attached, connector: Connector) -> Iterator[Paused]:
     """A connector that takes no connections, once it is on disk what has it serve again.
 
-    One without a limit of connections cannot be led to take no more: it is paused in the middle of taking them.
+    One without a limit of connections cannot be led to take no more: it is paused in the middle of taking them. One
+    that does not say how many requests are in service is not paused: what is done then could cut them.
 
     Raises:
         ApplyFailed: it cannot be paused, or does not serve again.
@@ -131,9 +134,15 @@ def _written(tomcat: Attached, connector: Connector) -> Paused:
         for left in tomcat.journal.paused():
             if left.connector == connector.bean:
                 serve_again(tomcat, left)
-        limit, requests = tomcat.values([(connector.endpoint, LIMIT), (connector.endpoint, REQUESTS)]).values()
+        spots = [(connector.endpoint, name) for name in (LIMIT, REQUESTS, _BUSY)]
+        limit, requests, busy = tomcat.values(spots).values()
         if not limit or requests is None:
             raise ApplyFailed(f"the connector of port {connector.port} is not paused: its {LIMIT} is {limit}")
+        if busy == _NOT_COUNTED:
+            raise ApplyFailed(
+                f"the connector of port {connector.port} is not paused: it has virtual threads, of which Tomcat does "
+                "not say how many serve a request"
+            )
         one = Paused(connector.bean, connector.endpoint, limit, requests)
         tomcat.journal.pausing(one)
     except UsageError as error:
@@ -213,7 +222,7 @@ def _waiting(pid: int, port: int) -> int:
 
 def _drained(tomcat: Attached, endpoint: str, clock: Clock, most_s: float = DRAIN_S) -> int:
     """Waits for requests in service; how many are left."""
-    deadline_s, spot = clock.now_s() + most_s, (endpoint, "currentThreadsBusy")
-    while (busy := tomcat.values([spot])[spot] or 0) and clock.now_s() < deadline_s:
+    deadline_s, spot = clock.now_s() + most_s, (endpoint, _BUSY)
+    while (busy := max(0, tomcat.values([spot])[spot] or 0)) and clock.now_s() < deadline_s:
         clock.sleep(_POLL_S)
     return busy

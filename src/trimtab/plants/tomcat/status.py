@@ -17,12 +17,14 @@
 | garbage_ratio          | share of the window in which a collector worked (CollectionTime)                         |
 
 A request counts, in Tomcat's books as in these, when it ends. The server answers from a thread of its own, not from
-one that serves, so what it says comes in time when all of those are busy.
+one that serves, so what it says comes in time when all of those are busy. Tomcat does not count virtual threads:
+where a connector has them, threads busy and idle are absent. So are the readings of servlets, or of pools, where one
+of them has gone with its application.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trimtab.core import Clock, Metric, Precedence, Readings
@@ -132,12 +134,13 @@ class TomcatStatus(CounterWindow[Sample]):
             "request_rate_hz": grown["requestCount"] / elapsed_s,
             "error_rate_hz": grown["errorCount"] / elapsed_s,
             "byte_rate_bytes_hz": grown["bytesSent"] / elapsed_s,
-            "servlet_rate_hz": grown["servlet requestCount"] / elapsed_s,
             "garbage_ratio": min(1.0, grown["collection"] / 1000 / elapsed_s),
             "heap_bytes": last.heap_bytes,
         }
+        if "servlet requestCount" in grown:
+            readings["servlet_rate_hz"] = grown["servlet requestCount"] / elapsed_s
         for name, kind in (("service_time_s", ""), ("servlet_time_s", "servlet ")):
-            if (number := grown[f"{kind}requestCount"]) > 0:
+            if (number := grown.get(f"{kind}requestCount", 0.0)) > 0:
                 readings[name] = grown[f"{kind}processingTime"] / 1000 / number
         levels = self._levels or [last.levels]
         for name in ("busy_workers", "idle_workers", *_POOLED):
@@ -186,16 +189,17 @@ def _of_levels(layout: Layout) -> Questions:
 
 
 def _totals(layout: Layout, said: Said) -> dict[str, float]:
-    """The counters, summed."""
+    """The counters, summed; those of servlets only where all of them are there."""
     totals = {name: sum(_number(said, one.requests, name) for one in layout.connectors) for name in _COUNTS}
-    for name in ("requestCount", "processingTime"):
-        totals[f"servlet {name}"] = sum(_number(said, one, name) for one in layout.servlets)
+    if _all_there(said, layout.servlets):
+        for name in ("requestCount", "processingTime"):
+            totals[f"servlet {name}"] = sum(_number(said, one, name) for one in layout.servlets)
     totals["collection"] = sum(_number(said, one, "CollectionTime") for one in layout.collectors)
     return totals
 
 
 def _levels(layout: Layout, said: Said) -> dict[str, float]:
-    """Gauges."""
+    """Gauges; those of threads only where all are counted, those of pools only where all of them are there."""
     threads = busy = 0.0
     for one in layout.connectors:
         if not one.executor and not one.virtual:
@@ -204,8 +208,9 @@ def _levels(layout: Layout, said: Said) -> dict[str, float]:
     for executor in layout.executors:
         threads += _number(said, executor.bean, "poolSize")
         busy += _number(said, executor.bean, "activeCount")
-    levels = {"busy_workers": busy, "idle_workers": max(0.0, threads - busy)}
-    if layout.pools:
+    counted = not any(one.virtual for one in layout.connectors)
+    levels = {"busy_workers": busy, "idle_workers": max(0.0, threads - busy)} if counted else {}
+    if layout.pools and _all_there(said, [pool.bean for pool in layout.pools]):
         for metric, own, dbcp in (("busy", "NumActive", "numActive"), ("idle", "NumIdle", "numIdle")):
             levels[f"pool_{metric}_connections"] = sum(
                 _number(said, pool.bean, dbcp if pool.dbcp else own) for pool in layout.pools
@@ -213,6 +218,11 @@ def _levels(layout: Layout, said: Said) -> dict[str, float]:
         if not any(pool.dbcp for pool in layout.pools):
             levels["pool_waiting_requests"] = sum(_number(said, pool.bean, "WaitCount") for pool in layout.pools)
     return levels
+
+
+def _all_there(said: Said, beans: Iterable[str]) -> bool:
+    """Whether none of these has gone, as with an application that was taken away or deployed anew."""
+    return all(said.get(bean) is not None for bean in beans)
 
 
 def _number(said: Said, bean: str, attribute: str) -> float:
@@ -223,5 +233,5 @@ def _number(said: Said, bean: str, attribute: str) -> float:
     """
     found = (said.get(bean) or {}).get(attribute)
     if not isinstance(found, int):
-        raise NotMeasured(f"{bean} does not say its {attribute}: its application or connector may have been stopped")
+        raise NotMeasured(f"{bean} does not say its {attribute}: its connector may have been stopped")
     return float(max(0, found))
