@@ -12,6 +12,7 @@ from tests._stranger import STRANGER, needs_root
 from trimtab.core.memory import Room
 from trimtab.errors import UsageError
 from trimtab.plants.squid import knobs, process, snippet
+from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.configuration import read
 from trimtab.plants.squid.program import Program
 from trimtab.plants.squid.reload import _anew
@@ -88,11 +89,19 @@ def test_a_line_sets_what_squid_makes_of_it(main: Path, text: str, found: dict[s
         ("store_objects_per_bucket many", "is not a number"),
         ("if 1 < 2\nendif", "cannot be understood"),
         ("include conf.d/other.conf", "not an absolute path"),
+        ('include "/etc/squid/other.conf', "no closing quotation"),
     ],
 )
 def test_what_cannot_be_understood_is_refused(main: Path, text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         values(main, f"{text}\n")
+
+
+def test_an_apostrophe_in_an_include_is_a_letter_and_quotes_hold_a_name_together(main: Path) -> None:
+    for name, text in (("bob's.conf", "cache_mem 8 MB\n"), ("a b.conf", "cache_swap_low 80\n")):
+        (main.parent / name).write_text(text)
+    found = values(main, f'include {main.parent}/bob\'s.conf "{main.parent}/a b.conf"\n')
+    assert found == {"cache_mem": 8, "cache_swap_low": 80}
 
 
 def test_what_is_written_is_read_back(main: Path) -> None:
@@ -159,6 +168,12 @@ def test_a_knob_keeps_a_value_that_is_not_on_the_papers_grid() -> None:
     assert 4100 + 256 in there["maximum_object_size"] and 4097 not in there["maximum_object_size"]
 
 
+@pytest.mark.parametrize("name", ["cache_mem", "maximum_object_size", "maximum_object_size_in_memory"])
+def test_a_cache_that_the_operator_has_switched_off_can_be_put_back_so(name: str) -> None:
+    found = knobs.knobs({**DEBIAN, name: 0}, [Room("group x", 1 << 30)], True)
+    assert 0 in next(knob.domain for knob in found if knob.name == name)
+
+
 @pytest.mark.parametrize(
     ("name", "default", "best"),
     [
@@ -189,6 +204,9 @@ class Listening:
     def __init__(self, ports: dict[str, tuple[str, int]]) -> None:
         self._ports = ports
 
+    def check(self) -> None:
+        pass
+
     def worker(self) -> int:
         return 7
 
@@ -207,3 +225,17 @@ def test_a_squid_listens_anew_at_other_sockets_and_not_at_none(
 ) -> None:
     master: Any = Listening(now)
     assert _anew(master, 7, before) is anew
+
+
+def test_a_value_that_is_none_of_ours_ends_no_run_when_the_operator_reloads(
+    main: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Attached, "read", Attached.parsed)
+    monkeypatch.setattr("trimtab.plants.squid.attached.rooms", lambda pid: ())
+    squid: Any = object.__new__(Attached)
+    squid.master, squid.program = Listening(OLD), Program(Path("/usr/sbin/squid"), main, "squid")
+    squid.loaded, squid.in_force, squid._worker, squid._sockets = squid.parsed(), dict(DEBIAN), 7, OLD
+    (main.parent / "conf.d" / "his.conf").write_text("minimum_object_size 512 bytes\ncache_mem 64 MB\n")
+    squid.master = Listening(NEW)
+    squid.refresh()
+    assert squid.in_force == {**DEBIAN, "cache_mem": 64}, "the others are as he has set them"

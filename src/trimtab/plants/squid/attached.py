@@ -54,7 +54,7 @@ class Attached(IncludedServer[Configuration]):
         self.program = Program(master.exe, master.config_file, master.service)
         vet(master)
         self.loaded = self.read()
-        self.in_force = self.values(self.loaded)
+        self.in_force = knobs.values(self.loaded)
         self._worker = master.worker()
         self.rooms = rooms(self._worker)
         # Somebody's reload may be under way, in which it listens nowhere for a moment.
@@ -68,8 +68,11 @@ class Attached(IncludedServer[Configuration]):
         return read(self.program.config_file, self.program.service)
 
     def values(self, configuration: Configuration) -> dict[str, int]:
-        """Values of all knobs in a configuration."""
-        return knobs.values(configuration)
+        """Values of all knobs in a configuration; of one that somebody has set to what is none, as it was before.
+
+        That one stands down where it is ours, and keeps no other from being moved or put back.
+        """
+        return knobs.values(configuration, self.in_force)
 
     def refresh(self) -> None:
         """Notices that somebody else has reloaded Squid, and what else needs memory now.

@@ -77,12 +77,26 @@ class _Reader:
     def _include(self, patterns: str, file: Path, depth: int) -> None:
         """The files of some patterns, those of each sorted by bytes as glob(3) does in Squid's locale."""
         found: list[Path] = []
-        for pattern in (Path(word) for word in shlex.split(patterns)):
+        for pattern in map(Path, _words(patterns, file)):
             if not pattern.is_absolute():
                 raise UsageError(f"{_shown(file)} includes {_shown(pattern)}, which is not an absolute path")
             found += self.out.included(pattern, self._overlay)
         for name in found:
             self.file(name, depth + 1)
+
+
+def _words(text: str, file: Path) -> list[str]:
+    """Words as `strwordtok` of Squid tells them apart: an apostrophe is a letter.
+
+    Raises:
+        UsageError: a quote has no end.
+    """
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split, lexer.quotes, lexer.commenters = True, '"', ""
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise UsageError(f"{_shown(file)}: include {printable(text)}: {str(error).lower()}") from None
 
 
 def _joined(text: str) -> list[tuple[int, str]]:

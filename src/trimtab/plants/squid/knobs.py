@@ -162,13 +162,25 @@ AT_START = frozenset(name for name, kind in _KINDS.items() if kind.how is How.RE
 """The knobs that only a restart of the worker brings into force."""
 
 
-def values(configuration: Configuration) -> dict[str, int]:
+def values(configuration: Configuration, known: Mapping[str, int] | None = None) -> dict[str, int]:
     """Values of all knobs, each in its unit.
 
+    Args:
+        configuration: where they are set.
+        known: those of before, which stand where one cannot be understood now; None where there are none.
+
     Raises:
-        UsageError: a value cannot be understood, or is not a whole number of its unit.
+        UsageError: a value cannot be understood, or is not a whole number of its unit, and none is known.
     """
-    return {name: _number(name, configuration) for name in NAMES}
+    found = {}
+    for name in NAMES:
+        try:
+            found[name] = _number(name, configuration)
+        except UsageError:
+            if known is None:
+                raise
+            found[name] = known[name]
+    return found
 
 
 def written(name: str, value: int) -> str:
@@ -213,11 +225,11 @@ def _knob(name: str, kind: _Kind, now: int, room: Room, disk: bool) -> Knob:
     most, why = kind.most, kind.limited_by
     if most is None:
         most, why = room.limit_bytes >> 20, f"the {room.limit_bytes >> 20} MiB of {room.where}"
-    # Through the value in force, whatever it is, so that nothing has to move to the grid first.
+    # Through the value in force, whatever it is, 0 too, so that nothing has to move to the grid first.
     least = now % kind.step
     if disk and name in _FULL:
         least = now  # what a lower one drops from the disk does not come back
-    elif not least and name not in ("minimum_object_size", *_FULL):
+    elif not least and now and name not in ("minimum_object_size", *_FULL):
         least = kind.step
     domain = Domain(least, max(most, now), kind.step, why, logarithmic=kind.logarithmic)
     return Knob(name, name, kind.unit, domain, kind.default, kind.how, cost, kind.description, kind.role)

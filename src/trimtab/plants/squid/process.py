@@ -81,7 +81,8 @@ class SquidMaster(Master):
         found = [pid for pid in children(self.pid) if program_of(pid) == self.exe]
         if len(found) != 1:
             raise UsageError(
-                f"{self} has {len(found)} processes that serve: trimtab tunes a Squid with one ('workers 1')"
+                f"{self} has {len(found)} processes below it: trimtab tunes a Squid with one, which serves ('workers "
+                "1' and no 'cache_dir rock')"
             )
         return found[0]
 
