@@ -85,6 +85,14 @@ def test_domains_end_where_the_machine_or_another_variable_ends_them() -> None:
     assert domains(innodb_buffer_pool_chunk_size=128 * MIB)["innodb_buffer_pool_size"][2] == 128 * MIB
 
 
+@pytest.mark.parametrize(("most", "ends"), [(128 * MIB, 128 * MIB), (256 * MIB, 256 * MIB), (8 << 40, 512 * MIB)])
+def test_a_buffer_pool_grows_no_further_than_this_mariadb_lets_it_before_a_restart(most: int, ends: int) -> None:
+    there = variables() | {knobs.LARGEST_POOL: Variable(knobs.LARGEST_POOL, most, 0, 1 << 62, 1, True)}
+    (pool,) = (one for one in knobs.knobs(there, knobs.TABLE, 512 * MIB) if one.name == knobs.BUFFER_POOL)
+    assert pool.domain.maximum == ends
+    assert (knobs.LARGEST_POOL in pool.domain.limited_by) == (most <= 512 * MIB)
+
+
 def test_what_does_nothing_as_it_was_started_is_no_knob() -> None:
     assert "thread_pool_size" not in domains()
     assert "thread_pool_size" in domains(thread_handling=2)

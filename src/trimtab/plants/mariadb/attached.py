@@ -21,6 +21,9 @@ _PATIENCE_S = 60.0
 _RESIZE_S = 120.0
 _MOST_VARIABLES = 1024
 """MariaDB 10.11 has some 700."""
+_KEPT = frozenset({"gtid_slave_pos", "gtid_binlog_state", "wsrep_cluster_address", "wsrep_start_position"})
+"""How far replication has come, which MariaDB keeps on disk and a restart does not forget: set again it would go back
+to transactions that were done. And what has a node of Galera leave its cluster, or found another, once it is set."""
 _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
@@ -72,7 +75,7 @@ class Attached:
         self.version = str(said)[:_VERSION_LENGTH]
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
-        names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH, *memory.TABLE}
+        names = {*knobs.ALL, *knobs.CONTEXT, knobs.LARGEST_POOL, *memory.SHARED, *memory.EACH, *memory.TABLE}
         self.there = variables.read(self.link, names)
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
             raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
@@ -164,6 +167,8 @@ class Attached:
     def set_live(self) -> dict[str, object]:
         """Variables that somebody has set since the server's start, which a restart would forget, with their values.
 
+        But for those of replication that are no settings.
+
         Raises:
             PlantError: it did not answer, or says more of them than there can be.
             PlantGone: it has ended.
@@ -175,7 +180,7 @@ class Attached:
         names = self._answered(lambda: [variables.named(name) for (name,) in shaped(self.link.ask(asked), 1)])
         if len(names) > _MOST_VARIABLES:
             raise PlantError(f"{self.server} says that {len(names)} variables were set, more than there are")
-        return self._globals(names)
+        return self._globals([name for name in names if name not in _KEPT])
 
     def forgotten(self, values: Mapping[str, Answer]) -> dict[str, Answer]:
         """Those of these variables that have another value now, which nobody has set since the server's start.
@@ -185,7 +190,7 @@ class Attached:
             PlantGone: it has ended.
         """
         since = self.set_live() if values else {}
-        now = self._globals([name for name in values if name not in since])
+        now = self._globals([name for name in values if name not in since and name not in _KEPT])
         return {name: values[name] for name in now if self._plain(name, values[name]) != self._plain(name, now[name])}
 
     def has_read(self, name: str) -> bool:

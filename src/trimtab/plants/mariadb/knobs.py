@@ -292,6 +292,9 @@ CONTEXT = (
     "log_bin",
 )
 """Variables that the domains and rules of knobs depend on."""
+LARGEST_POOL = "innodb_buffer_pool_size_max"
+"""What bounds the buffer pool while MariaDB runs, from 10.11.12, 11.4.6 and 11.8.2 on; in some releases its first
+size."""
 
 
 def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: int) -> tuple[Knob, ...]:
@@ -344,6 +347,8 @@ def _most(there: Mapping[str, Variable], name: str, row: Row, memory_bytes: int)
     most, why = row.most or there[name].most, row.limited_by
     if name == BUFFER_POOL:
         most = memory_bytes
+        if LARGEST_POOL in there and 0 < (pool := there[LARGEST_POOL].value) < most:
+            most, why = pool, f"{LARGEST_POOL} = {pool}, which only a restart changes"
     if name == "innodb_io_capacity":
         most = there["innodb_io_capacity_max"].value
     if name == "max_connections" and (files := there["open_files_limit"].value - _OTHER_FILES) < most:

@@ -274,7 +274,8 @@ class Mariadb(Plant):
             UsageError: our file was edited by somebody else, and is left alone.
             ApplyFailed: something could not be put back.
             PlantError: it did not answer in all that time.
-            PlantGone: it has ended; our file is as it was, for the MariaDB that is started next.
+            PlantGone: it has ended; our file is as it was, for the MariaDB that is started next. One that was started
+                meanwhile is named: it may have read ours.
         """
         until_s, silent = self.clock.now_s() + _PERSISTENCE_S, False
         while self._set:
@@ -282,10 +283,10 @@ class Mariadb(Plant):
                 if silent:
                     self._put_back_unseen(until_s)
                 self._restored()
-            except PlantGone:
+            except PlantGone as error:
                 if self._restarts is not None and self._restarts.written is not None:
                     self._restarts.put_file_back()
-                    raise
+                    raise PlantGone(f"{error}{self._restarts.successor()}") from None
                 self._set = {}
             except PlantError as error:
                 silent = silent or isinstance(error.__cause__, NotMeasured)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trimtab import own
@@ -29,6 +29,8 @@ DIRECTORY = Path("/etc/mysql/mariadb.conf.d")
 """Included last by Debian's configuration."""
 NAME = "zz-trimtab.cnf"
 _UNIT = re.compile(r"/([\w@.\\:-]+\.service)$", re.MULTILINE)
+_OPTION = re.compile(r"--(?:no-defaults\b|defaults-(?:extra-file|file|group-suffix)=[^\s\"';]+)")
+_SUFFIX = "--defaults-group-suffix="
 _SET = re.compile(r"^(\w+) = (\S+)$", re.MULTILINE)
 _PATIENCE_S = 1800.0
 """As long as Debian's unit gives MariaDB to end and to start together."""
@@ -41,7 +43,8 @@ class Service:
     Args:
         unit: its name.
         systemctl: the program that restarts it.
-        options: the unit's options on MariaDB's configuration; none as Debian ships it.
+        options: the unit's options on MariaDB's configuration, as for one of several instances; none as Debian ships
+            it.
     """
 
     unit: str
@@ -65,7 +68,8 @@ class Service:
         service = Service(found[1], systemctl)
         if service.main_pid() != server.pid:
             raise UsageError(f"{server} is not the main process of {service.unit}, so it is not restarted from here")
-        return service
+        started = service._asked("show", "--property=ExecStart", "--property=Environment", service.unit)
+        return replace(service, options=tuple(dict.fromkeys(_OPTION.findall(started))))
 
     def main_pid(self) -> int:
         """The process that the unit runs now; 0 for none."""
@@ -159,7 +163,8 @@ class Restarts:
         before, was = _own_file.read(self.path), self.written
         original = self.original if was is not None else before
         words = {name: self.attached.word(name, value) for name, value in values.items()}
-        text = _own_file.compose("[mariadbd]\n" + "".join(f"{n} = {v}\n" for n, v in words.items()), original)
+        lines = [f"[{_group(self.service.options)}]", *(f"{n} = {v}" for n, v in words.items())]
+        text = _own_file.compose("".join(f"{line}\n" for line in lines), original)
         self.written, self.original = text, original  # first: what cannot be put back below is by `put_back`
         try:
             _own_file.write(self.path, text)
@@ -215,6 +220,21 @@ class Restarts:
         if found != self.original:
             _own_file.write(self.path, self.original)
         self.written = None
+
+    def successor(self) -> str:
+        """What to add to the news that the server has ended where its unit has started another; empty for none."""
+        old = self.attached.server
+        try:
+            found = MariadbServer.find(self.service.main_pid())
+        except UsageError:
+            return ""
+        if (found.pid, found.started) == (old.pid, old.started):
+            return ""
+        unit = shlex.quote(self.service.unit)
+        return (
+            f"; {self.path} is as it was, but {found}, started meanwhile, may have read it before that: "
+            f"'systemctl restart {unit}' brings what was before into force"
+        )
 
     def left(self) -> dict[str, str]:
         """Variables that a file of an earlier run sets, as MariaDB writes them; empty where there is none."""
@@ -378,3 +398,9 @@ class Restarts:
                 raise ApplyRefused(
                     f"MariaDB would not read {name} = {value} from {self.path}: it is not included last"
                 )
+
+
+def _group(options: Sequence[str]) -> str:
+    """The group of a file for a MariaDB with these options: one of several instances reads one that is its own."""
+    suffixes = [one.removeprefix(_SUFFIX) for one in options if one.startswith(_SUFFIX)]
+    return f"mariadbd{suffixes[-1] if suffixes else ''}"

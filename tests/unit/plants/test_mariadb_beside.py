@@ -1,0 +1,75 @@
+"""A MariaDB beside others: a replica, a node of a cluster, one of several instances, one that systemd starts anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.plants.test_mariadb_change import CHANGE, MORE, Service, World, begun, fresh
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants.mariadb import restart
+
+__all__ = ["fresh"]
+
+
+def not_there(pid: int) -> Any:
+    """There is no server."""
+    raise UsageError(f"pid {pid} is not the first process of MariaDB")
+
+
+def test_one_that_has_ended_and_was_not_started_again_is_said_to_have_ended(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, plant = begun(fresh, [])
+    plant.apply(CHANGE)
+    monkeypatch.setattr(Service, "main_pid", lambda self: 0)
+    monkeypatch.setattr("trimtab.plants.mariadb.process.MariadbServer.find", not_there)
+    world.started += 1
+    with pytest.raises(PlantGone) as gone:
+        plant.restore()
+    assert str(gone.value) == "MariaDB has ended"
+
+
+def test_one_that_its_unit_has_started_meanwhile_is_named_since_it_has_read_our_file(
+    fresh: Callable[[], World],
+) -> None:
+    world, plant = begun(fresh, [])
+    plant.apply(CHANGE)
+    world.start()  # as systemd does after a crash
+    with pytest.raises(PlantGone, match="started meanwhile, may have read it before that: 'systemctl restart"):
+        plant.restore()
+    assert not world.snippet.exists() and world.values()["thread_stack"] == MORE
+
+
+def test_how_far_replication_has_come_is_set_back_by_no_restart(fresh: Callable[[], World]) -> None:
+    world, plant = begun(fresh, [])
+    kept = {"gtid_slave_pos": 5, "wsrep_cluster_address": 1}
+    world.live |= kept
+    plant.apply(CHANGE)
+    assert world.restarts == 1 and not kept.keys() & world.live.keys()
+    assert world.live["max_allowed_packet"] == 32 << 20, "what else was set live is set again"
+
+
+@pytest.mark.parametrize(
+    ("started", "options", "group"),
+    [
+        ("argv[]=/usr/sbin/mariadbd $MYSQLD_OPTS ;", (), "[mariadbd]"),
+        ("argv[]=/usr/sbin/mariadbd --defaults-file=/etc/b.cnf ;", ("--defaults-file=/etc/b.cnf",), "[mariadbd]"),
+        ("Environment=M=--defaults-group-suffix=.b", ("--defaults-group-suffix=.b",), "[mariadbd.b]"),
+    ],
+)
+def test_one_of_several_instances_is_asked_what_it_would_read_itself_and_has_our_file_to_itself(
+    monkeypatch: pytest.MonkeyPatch, started: str, options: tuple[str, ...], group: str
+) -> None:
+    said = {"MainPID": str(os.getpid()), "ExecStart": started}
+    monkeypatch.setattr(restart.own, "program", lambda name: "/bin/systemctl")
+    monkeypatch.setattr(restart.Service, "_asked", lambda self, *words: said[words[1].partition("=")[2]])
+    monkeypatch.setattr(restart, "_UNIT", SimpleNamespace(search=lambda text: ("", "mariadb@b.service")))
+    server: Any = SimpleNamespace(pid=os.getpid())
+    found = restart.Service.of(server)
+    assert (found.unit, found.options) == ("mariadb@b.service", options)
+    assert f"[{restart._group(found.options)}]" == group
