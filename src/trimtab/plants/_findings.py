@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from trimtab.clock import SystemClock
 from trimtab.core import Clock, Finding, Knob, Plant
-from trimtab.errors import PlantGone, UsageError
+from trimtab.errors import PlantGone, TrimtabError, UsageError
 
 DEADLINE_S = 120.0
 """The doctor begins to look at a server of a kind until so long after the first."""
@@ -60,8 +60,8 @@ def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding
             return tuple(replace(one, subject=f"{subject} {one.subject}".strip()) for one in said(plant))
     except UsageError as error:
         return (Finding(subject, False, str(error), "see the reason"),)
-    except (PlantGone, OSError) as error:
-        return (Finding(subject, False, f"cannot be read: {error}", "try again; it may just have ended"),)
+    except (TrimtabError, OSError) as error:  # those of the others are said all the same
+        return (Finding(subject, False, f"cannot be read: {error}", "try again; it may be busy, or just have ended"),)
 
 
 def knobs(plant: Plant, where: Callable[[Knob], str]) -> Iterable[Finding]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests._memory_plant import FakeClock
 from trimtab.core import Finding
-from trimtab.errors import PlantGone, UsageError
+from trimtab.errors import PlantError, PlantGone, UsageError
 from trimtab.plants import _findings
 
 
@@ -22,9 +22,15 @@ class Server:
 
 
 @pytest.mark.parametrize(
-    "error", [PlantGone("it has ended"), FileNotFoundError("no such file"), UsageError("refused")]
+    "error",
+    [
+        PlantGone("it has ended"),
+        FileNotFoundError("no such file"),
+        UsageError("refused"),
+        PlantError("it did not answer"),
+    ],
 )
-def test_a_server_that_ends_between_two_looks_is_one_finding_and_is_let_go(error: Exception) -> None:
+def test_a_server_that_ends_or_stalls_between_two_looks_is_one_finding_and_is_let_go(error: Exception) -> None:
     server = Server()
 
     def said(plant: Server) -> Iterable[Finding]:

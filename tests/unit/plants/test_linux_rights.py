@@ -16,6 +16,7 @@ from tests._stranger import STRANGER, needs_root
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.plants.linux import knobs, putback, target, watchdog
+from trimtab.plants.linux.findings import findings
 from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.linux.putback import Scheduling
 
@@ -184,3 +185,15 @@ def _rr(family: Family) -> int:
     assert os.read(ready, 1) == b"!"
     os.close(ready)
     return child
+
+
+def test_on_a_machine_whose_system_calls_are_not_known_each_verb_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, family: Family
+) -> None:
+    monkeypatch.setattr(putback.platform, "machine", lambda: "s390x")
+    there = {one.subject: one for one in findings()}
+    assert "sched_setattr is not known on s390x" in there["scheduling of a thread"].detail
+    assert "policy of a thread" not in there, "it could not be set"
+    why = "scheduler cannot be asked: sched_setattr is not known on s390x"
+    with pytest.raises(UsageError, match=why), attached(family):
+        pass

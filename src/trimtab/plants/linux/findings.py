@@ -23,9 +23,11 @@ def findings() -> tuple[Finding, ...]:
 
 def _threads() -> Iterable[Finding]:
     try:
-        base_ns, why = knobs.base_slice_ns(), "this kernel's scheduler has no slices for threads"
+        base_ns = knobs.base_slice_ns()
     except OSError as error:
-        base_ns, why = 0, str(error)
+        why = f"the kernel's scheduler cannot be asked: {error.strerror}"
+        yield Finding("scheduling of a thread", False, why, "see the reason")
+        return
     if base_ns:
         yield Finding(
             "slice of a thread",
@@ -33,6 +35,7 @@ def _threads() -> Iterable[Finding]:
             f"{base_ns / 1e6:g} ms where nobody has set it; 0.1 to 100 ms, without privilege",
         )
     else:
+        why = "this kernel's scheduler has no slices for threads"
         yield Finding("slice of a thread", False, why, "boot Linux 6.12 or later")
     yield Finding("policy of a thread", True, "other or batch, without privilege")
     if knobs.may_raise():

@@ -7,7 +7,7 @@ kernel to 0.1 to 100 ms without a word (`__setparam_fair` in kernel/sched/syscal
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,20 +44,22 @@ class KernelFile:
 
 
 def base_slice_ns() -> int:
-    """The slice that the machine gives a thread that has none of its own; 0 where the kernel has no slices."""
-    found = [0]
+    """The slice that the machine gives a thread that has none of its own; 0 where the kernel has no slices.
 
-    def asked() -> None:
+    Raises:
+        OSError: the kernel does not say.
+    """
+
+    def asked() -> int:
         # In a thread of ours that ends at once: 0 asks for the machine's slice.
         now = putback.read(0)
-        if now is not None and now.policy in putback.FAIR and putback.write(0, now._replace(slice_ns=0)):
-            after = putback.read(0)
-            found[0] = 0 if after is None else after.slice_ns
+        if now is None or now.policy not in putback.FAIR or not putback.write(0, now._replace(slice_ns=0)):
+            return 0
+        after = putback.read(0)
+        return 0 if after is None else after.slice_ns
 
-    asking = threading.Thread(target=asked)
-    asking.start()
-    asking.join()
-    return found[0]
+    with ThreadPoolExecutor(1) as asking:
+        return asking.submit(asked).result()
 
 
 def may_raise() -> bool:
