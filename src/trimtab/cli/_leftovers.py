@@ -52,16 +52,22 @@ def attached_as_found(args: argparse.Namespace, mode: Mode, resumed: bool) -> It
 def require_alone(store: Store, plant: Plant) -> None:
     """Makes sure that no other run changes one of these servers, and takes trials for what the operator has set.
 
+    A run's own change may have started its server anew (MariaDB), and then it has another process than its plan says.
+
     Raises:
-        UsageError: one does.
+        UsageError: one does, or may.
     """
-    mine = {(one.plant, one.pid) for one in plant.subjects if one.pid is not None}
+    parts = [part for part in plant.parts or (plant,) if part.pid is not None]
     for run in store.runs():
-        its = {(one.plant, one.pid) for one in run.plan.subjects}
-        if run.status is Status.RUNNING and run.alive and _changes(run) and mine & its:
-            raise UsageError(
-                f"run {run.id} still runs on this server, and would be taken for an operator: end it first"
-            )
+        if run.status is not Status.RUNNING or not run.alive or not _changes(run):
+            continue
+        for part in parts:
+            its = _subject(run, part)
+            if its is None or its.pid is None:
+                continue
+            known = its.pid in {one.pid for one in part.subjects}
+            where = "on this server" if known else f"on the {its.plant} that was pid {its.pid}, maybe this one by now"
+            raise UsageError(f"run {run.id} still runs {where}, and would be taken for an operator: end it first")
 
 
 def tell_leftovers(args: argparse.Namespace, store: Store, plant: Plant, mode: Mode) -> None:

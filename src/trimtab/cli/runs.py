@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._leftovers import RESUMED
+from trimtab.cli._leftovers import RESUMED, require_alone
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -192,7 +192,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     """Puts back the configuration from before a run.
 
     Raises:
-        UsageError: it still runs, or its plant cannot be attached to.
+        UsageError: it still runs, or another run on its server does, or its plant cannot be attached to.
         TrimtabError: the plant refused.
     """
     if not args.script and run.status is Status.RUNNING and run.alive:
@@ -206,6 +206,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
             # A path in it may have bytes that are no characters, which the shell is to get as they are.
             sys.stdout.buffer.write(os.fsencode(plant.undo_script()))
             return 0
+        require_alone(store, plant)
         if not plant.leftover():
             say(f"run {run.id}: nothing is left to undo")
             return 0

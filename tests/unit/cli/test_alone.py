@@ -58,12 +58,40 @@ def test_a_run_after_one_that_was_killed_is_not_refused(server: None, trimtab: T
 
 
 def test_a_run_on_another_server_of_the_kind_is_not_refused(
-    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(MemoryPlant, "pid", os.getpid())
     assert trimtab(*TUNE).code == 0
     goes_on(store)
     monkeypatch.setattr(MemoryPlant, "pid", 8)
     assert trimtab(*TUNE).code == 0
+
+
+def test_a_run_whose_change_has_started_the_server_anew_is_still_the_only_one_on_it(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.cli._leftovers.start_of", lambda pid: None)
+    monkeypatch.setattr(MemoryPlant, "pid", 7)
+    assert trimtab(*TUNE).code == 0
+    goes_on(store)
+    monkeypatch.setattr(MemoryPlant, "pid", 8)
+    said = trimtab(*TUNE)
+    assert (said.code, len(Store(store).runs())) == (2, 1)
+    assert "run 1 still runs on the memory that was pid 7, maybe this one by now" in said.err
+
+
+def test_a_run_is_not_undone_under_another_that_goes_on_on_its_server(
+    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        assert trimtab(*TUNE).code == 0
+    goes_on(store)
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    monkeypatch.setattr(memory, "left", "what run 1 has on trial")
+    said = trimtab("runs", "undo", 2)
+    assert (said.code, said.err) == (2, REFUSED)
+    assert memory.left, "it was left alone"
+    assert trimtab("runs", "undo", 2, "--script").code == 0, "which does nothing"
 
 
 def test_a_plant_without_a_process_is_nobody_s_alone(trimtab: Trimtab, store: Path) -> None:
