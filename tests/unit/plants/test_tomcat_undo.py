@@ -62,11 +62,11 @@ def test_it_has_a_paused_connector_serve_and_asks_for_the_values_from_before_and
     ended = undone(tmp_path, monkeypatch, """echo '{"ready":true}'; echo '{"id":1,"is":true}'""")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "undone\n", "")
     assert (tmp_path / "asked").read_text().splitlines() == [
-        "set\t1\ta:type=ThreadPool\tmaxConnections\t-1",
-        "set\t1\ta:type=ThreadPool\tmaxConnections\t8192",
-        "set\t1\ta:type=ThreadPool\tmaxKeepAliveRequests\t100",
+        "undo\t1\ta:type=ThreadPool\tmaxConnections\t-1\t0",
+        "undo\t1\ta:type=ThreadPool\tmaxConnections\t8192\t-1",
+        "undo\t1\ta:type=ThreadPool\tmaxKeepAliveRequests\t100\t1",
         "call\t1\ta:type=Connector\tresume\ta:type=Connector\tstart",
-        "set\t1\ta:type=bean\tmaxThreads\t200",
+        "undo\t1\ta:type=bean\tmaxThreads\t200\t50",
     ]
 
 
@@ -104,12 +104,10 @@ def test_a_jvm_that_answers_the_signal_with_a_dump_is_not_attached_to(tmp_path: 
         signal.signal(signal.SIGQUIT, before)
 
 
-def test_a_question_that_is_cut_at_the_end_of_the_input_is_none(tmp_path: Path) -> None:
-    """Whoever asks may be killed in mid-word: of 'maxThreads 200' the server would be told 20."""
+def answered(tmp_path: Path, asked: str) -> list[str]:
+    """The program's replies by the MBeans of its own JVM."""
     program = tmp_path / "Harness.java"
     program.write_text(jmx.source().replace("\nfinal class Jmx {", HARNESS, 1))
-    question = "names\t{}\tjava.lang:type=Runtime"
-    asked = f"{question.format(1)}\n{question.format(2)}\n{question.format(3)}"
     ended = subprocess.run(
         ["nice", "-n", "19", jmx.java(), *jmx.OPTIONS, program],
         input=asked.encode(),
@@ -118,5 +116,20 @@ def test_a_question_that_is_cut_at_the_end_of_the_input_is_none(tmp_path: Path) 
         timeout=300,
         env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
     )
-    replies = [f'{{"id":{number},"is":["java.lang:type=Runtime"]}}' for number in (1, 2)]
-    assert (ended.returncode, ended.stdout.decode().splitlines()) == (0, replies), ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.decode().splitlines()
+
+
+def test_a_question_that_is_cut_at_the_end_of_the_input_is_none(tmp_path: Path) -> None:
+    """Whoever asks may be killed in mid-word: of 'maxThreads 200' the server would be told 20."""
+    question = "names\t{}\tjava.lang:type=Runtime"
+    asked = f"{question.format(1)}\n{question.format(2)}\n{question.format(3)}"
+    assert answered(tmp_path, asked) == [f'{{"id":{number},"is":["java.lang:type=Runtime"]}}' for number in (1, 2)]
+
+
+def test_what_somebody_else_has_set_since_outlives_the_script_too(tmp_path: Path) -> None:
+    spot = "java.lang:type=MemoryPool,name=Metaspace\tUsageThreshold"
+    asked = (f"set\t1\t{spot}\t300", f"undo\t2\t{spot}\t100\t200", f"read\t3\t{spot}")
+    ours = (f"undo\t4\t{spot}\t100\t200\t300", f"read\t5\t{spot}")
+    replies = answered(tmp_path, "".join(f"{line}\n" for line in (*asked, *ours)))
+    assert [replies[2], replies[4]] == ['{"id":3,"is":[[300]]}', '{"id":5,"is":[[100]]}']

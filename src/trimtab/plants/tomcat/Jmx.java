@@ -158,9 +158,10 @@ final class Jmx {
     }
 
     /**
-     * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, call ID BEAN
-     * NAME ..., of which the last is called in any case, and the others until one fails, empty ID BEAN, and pause ID
-     * CONNECTOR ENDPOINT LIMIT REQUESTS, of which the last two are its maxConnections and maxKeepAliveRequests.
+     * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, undo ID BEAN
+     * ATTRIBUTE VALUE OURS..., which sets what has one of our values, call ID BEAN NAME ..., of which the last is
+     * called in any case, and the others until one fails, empty ID BEAN, and pause ID CONNECTOR ENDPOINT LIMIT
+     * REQUESTS, of which the last two are its maxConnections and maxKeepAliveRequests.
      */
     private static Object answer(MBeanServerConnection beans, String[] words) throws Exception {
         switch (words[0]) {
@@ -182,6 +183,13 @@ final class Jmx {
             case "set":
                 ObjectName bean = new ObjectName(words[2]);
                 set(beans, bean, words[3], words[4]);
+                return true;
+            case "undo":
+                ObjectName spot = new ObjectName(words[2]);
+                String now = String.valueOf(beans.getAttribute(spot, words[3]));
+                if (Arrays.asList(words).subList(5, words.length).contains(now)) {
+                    set(beans, spot, words[3], words[4]);
+                }
                 return true;
             case "call":
                 try {

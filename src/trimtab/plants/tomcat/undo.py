@@ -20,7 +20,7 @@ def nothing(why: str) -> str:
 
 
 def script(process: TomcatProcess, entries: Sequence[Entry], paused: Sequence[Paused] = ()) -> str:
-    """The script.
+    """The script, which leaves alone what somebody else has set since.
 
     Args:
         process: the Tomcat.
@@ -34,7 +34,7 @@ def script(process: TomcatProcess, entries: Sequence[Entry], paused: Sequence[Pa
     if not (entries or paused):
         return nothing(f"nothing was set in {process}")
     asked = [words for one in paused for words in _serving(one)]
-    asked += [("set", "1", one.bean, one.attribute, str(one.before)) for one in entries]
+    asked += [("undo", "1", one.bean, one.attribute, str(one.before), *map(str, one.ours)) for one in entries]
     said = " ".join(shlex.quote("\t".join(words)) for words in asked)
     pid, started = process.pid, process.started
     command = [*identity(process), java(), *OPTIONS, "/dev/fd/3", str(pid)]
@@ -65,6 +65,6 @@ echo "undone"
 
 def _serving(one: Paused) -> list[tuple[str, ...]]:
     """Questions that have a connector serve again."""
-    limits = ((LIMIT, UNLIMITED), (LIMIT, one.limit), (REQUESTS, one.requests))
-    values = [("set", "1", one.endpoint, name, str(value)) for name, value in limits]
+    limits = ((LIMIT, UNLIMITED, 0), (LIMIT, one.limit, UNLIMITED), (REQUESTS, one.requests, 1))
+    values = [("undo", "1", one.endpoint, name, str(value), str(ours)) for name, value, ours in limits]
     return [*values, ("call", "1", one.connector, "resume", one.connector, "start")]
