@@ -21,7 +21,7 @@ from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.restart import Service
 
 pytestmark = pytest.mark.server
-POOL, STACK = 2, 299008 + 5 * 5120
+POOL, STACK = 1, 299008 + 5 * 5120
 
 
 @dataclass(frozen=True)

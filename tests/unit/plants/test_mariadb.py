@@ -44,6 +44,8 @@ def variables(**values: int) -> dict[str, Variable]:
         "log_bin": 0,
     }.items():
         there[name] = Variable(name, value, 0, 1 << 40, 1, True)
+    handling = ("one-thread-per-connection", "pool-of-threads")
+    there["thread_handling"] = Variable("thread_handling", 0, 0, 1, 1, True, handling)
     there["query_cache_type"] = Variable("query_cache_type", 0, 0, 2, 1, False, ("OFF", "ON", "DEMAND"))
     for name, value in values.items():
         there[name] = replace(there[name], value=value)
@@ -95,7 +97,7 @@ def test_a_buffer_pool_grows_no_further_than_this_mariadb_lets_it_before_a_resta
 
 def test_what_does_nothing_as_it_was_started_is_no_knob() -> None:
     assert "thread_pool_size" not in domains()
-    assert "thread_pool_size" in domains(thread_handling=2)
+    assert "thread_pool_size" in domains(thread_handling=1)
 
 
 def test_what_this_mariadb_takes_at_its_start_alone_is_no_knob_that_is_set_live() -> None:

@@ -21,7 +21,7 @@ from tests._memory_plant import StillClock
 from tests.unit.plants.test_mariadb import variables
 from tests.unit.plants.test_mariadb_change import World, attach, fresh
 from trimtab.errors import NotMeasured, PlantError, UsageError
-from trimtab.plants.mariadb import bounded, undo
+from trimtab.plants.mariadb import bounded, knobs, undo
 from trimtab.plants.mariadb import variables as system_variables
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
@@ -320,7 +320,22 @@ def test_the_choices_that_mariadb_has_are_taken() -> None:
     said = saying((described("OFF,ON,DEMAND"), described(handling, "pool-of-threads", "THREAD_HANDLING")))
     there = system_variables.read(said, ["query_cache_type", "thread_handling"])
     assert there["query_cache_type"].choices == ("OFF", "ON", "DEMAND")
-    assert (there["thread_handling"].value, there["thread_handling"].most) == (2, 2)
+    assert (there["thread_handling"].value, there["thread_handling"].most) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "choices"),
+    [
+        ("one-thread-per-connection", ("one-thread-per-connection", "pool-of-threads")),
+        ("no-threads", ("one-thread-per-connection", "no-threads", "pool-of-threads")),
+    ],
+)
+def test_what_serves_one_connection_at_a_time_is_tried_by_no_search(now: str, choices: tuple[str, ...]) -> None:
+    listed = "one-thread-per-connection,no-threads,pool-of-threads"
+    there = system_variables.read(saying((described(listed, now, "THREAD_HANDLING"),)), ["thread_handling"])
+    (knob,) = knobs.knobs({**variables(), **there}, {"thread_handling": knobs.AT_RESTART["thread_handling"]}, 1 << 30)
+    assert knob.domain.choices == choices
+    assert knob.domain.shown(there["thread_handling"].value) == now
 
 
 @pytest.mark.parametrize("value", ["1e9", "٣", "1_000", " 5", "5\n", "9" * 21, "nan", 2.5, None], ids=ascii)

@@ -48,7 +48,7 @@ class Row:
         least: smallest value of the domain; 0 for the smallest that MariaDB takes.
         logarithmic: whether a search walks by ratios.
         privileges: privileges any of which lets an account set it.
-        where: the variable and the values without which it does nothing, and is left out; None for always.
+        where: the variable and its choice without which it does nothing, and is left out; None for always.
     """
 
     unit: str
@@ -62,7 +62,7 @@ class Row:
     least: int = 0
     logarithmic: bool = False
     privileges: tuple[str, ...] = ("SUPER",)
-    where: tuple[str, tuple[int, ...]] | None = None
+    where: tuple[str, str] | None = None
 
 
 _AS_MANY = "as many as MariaDB takes"
@@ -119,7 +119,7 @@ TABLE: Mapping[str, Row] = {
         "Groups of the thread pool, which are about the statements that run at a time.",
         Role.WORKER_LIMIT,
         privileges=_CONNECTIONS,
-        where=("thread_handling", (2,)),
+        where=("thread_handling", "pool-of-threads"),
     ),
     "innodb_io_capacity": Row(
         "operations/s",
@@ -333,7 +333,7 @@ def _acts(one: Variable, there: Mapping[str, Variable], row: Row) -> bool:
     if row.where is None:
         return True
     name, needed = row.where
-    return name in there and there[name].value in needed
+    return name in there and there[name].choices[there[name].value :][:1] == (needed,)
 
 
 def _step(there: Mapping[str, Variable], name: str, row: Row) -> int:

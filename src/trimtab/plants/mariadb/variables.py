@@ -17,6 +17,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _CHOICE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _MOST_CHOICES = 32
+_FOR_DEBUGGING = ("no-threads",)
+"""Choices that nobody is to be served by: with this one the server has one connection at a time, and all others wait
+until it ends, trimtab's too. They are none unless one is in force."""
 _SHOWN = 50
 """Characters that are shown of what is refused."""
 _ASKED = "GLOBAL_VALUE, NUMERIC_MIN_VALUE, NUMERIC_MAX_VALUE, NUMERIC_BLOCK_SIZE, READ_ONLY, ENUM_VALUE_LIST"
@@ -33,7 +36,7 @@ class Variable:
         most: largest value that MariaDB takes.
         block: number to a multiple of which it rounds down.
         fixed: whether only a restart changes it.
-        choices: names of the values 0, 1, ...; empty where it is a number.
+        choices: names of the values 0, 1, ..., but for those that are for debugging; empty where it is a number.
     """
 
     name: str
@@ -110,6 +113,7 @@ def _variable(
     choices = tuple(str(listed).split(",")) if listed else ()
     if strange := [one for one in choices if not _CHOICE.fullmatch(one)] or choices[_MOST_CHOICES:]:
         raise _refused(strange[0], "the name of a choice")
+    choices = tuple(one for one in choices if one not in _FOR_DEBUGGING or one == value)
     return Variable(
         named(name),
         number(value, choices),
