@@ -69,6 +69,21 @@ def test_a_change_is_in_force_and_restore_undoes_it(bed: Bed) -> None:
     assert bed.worker() == worker
 
 
+def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(bed: Bed) -> None:
+    bed.attach().apply({"cache_mem": 17})
+    kept, later = bed.snippet.read_text(), bed.attach()
+    assert later.apply({"minimum_object_size": 2}).configuration == {
+        **DEBIAN,
+        "cache_mem": 17,
+        "minimum_object_size": 2,
+    }
+    later.restore()
+    assert bed.snippet.read_text() == kept and later.configuration() == {**DEBIAN, "cache_mem": 17}
+    later.apply({"minimum_object_size": 2})
+    bed.attach().undo_leftover()
+    assert bed.attach().configuration() == DEBIAN
+
+
 def test_larger_objects_than_the_limit_leave_memory_and_smaller_ones_do_not(bed: Bed) -> None:
     squid = bed.attach()
     squid.apply({"maximum_object_size_in_memory": 8})

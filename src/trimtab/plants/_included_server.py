@@ -142,6 +142,14 @@ class IncludedPlant(OwnFilePlant):
 
         return {knob: said for knob in knobs if (said := edited(knob, *pair(knob)))}
 
+    def kept(self, path: Path) -> Iterable[str]:
+        """The knobs that our file sets as an earlier run has left it, and the server has loaded it."""
+        server = self._server
+        for knob in server.in_force:
+            there = server.loaded.all(self.settings.get(knob, knob), server.section)
+            if there and there[-1].file == path:
+                yield knob
+
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
         server = self._server

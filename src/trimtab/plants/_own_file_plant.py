@@ -81,6 +81,14 @@ class OwnFilePlant(ReloadedPlant):
         """The knobs that somebody else has set outside of our file, each with a message."""
 
     @abstractmethod
+    def kept(self, path: Path) -> Iterable[str]:
+        """The knobs that our file sets as an earlier run has left it, and the server has loaded it.
+
+        Args:
+            path: our file.
+        """
+
+    @abstractmethod
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
 
@@ -116,13 +124,18 @@ class OwnFilePlant(ReloadedPlant):
         _own_file.writable(self.location(), self._standing.written)
 
     def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
-        """State of our file before the change, and after it.
+        """State of our file before the change, and after it: what an earlier run has kept in it stays.
 
         Raises:
             UsageError: our file cannot be read.
         """
-        now = self._standing
-        found = _own_file.read(self.location()) if now.written is None else now.original
+        now, path = self._standing, self.location()
+        if now.written is not None:
+            return now, _Standing(now.original, self.text(values, now.original), values)
+        found = _own_file.read(path)
+        if _own_file.leftover(found or ""):
+            in_force = self._server.in_force
+            values = {knob: in_force[knob] for knob in self.kept(path) if knob not in self._down} | {**values}
         return now, _Standing(found, self.text(values, found), values)
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:

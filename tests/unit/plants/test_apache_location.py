@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.snippet import edits, location, settings
+from trimtab.plants.apache.snippet import compose, edits, kept, location, settings
 
 IN_FORCE = {"max_request_workers": 150, "keep_alive_timeout_ms": 5000}
 
@@ -52,6 +52,15 @@ def test_a_file_that_sorts_later_overrides_too(tmp_path: Path) -> None:
     start = origin(tmp_path, "Include conf/*.conf", conf__zzz_conf="MaxRequestWorkers 10")
     with pytest.raises(UsageError, match=r"zzz\.conf:1"):
         where(start)
+
+
+def test_what_an_earlier_run_has_kept_in_our_file_is_known_but_for_what_has_another_last_word(tmp_path: Path) -> None:
+    start = origin(tmp_path, "Include conf/*.conf", conf__a_conf="KeepAliveTimeout 9")
+    ours = where(start)
+    ours.write_text(compose({"max_request_workers": 64, "keep_alive_timeout_ms": 700}, None))
+    assert kept(evaluate(start), ours, IN_FORCE) == ["max_request_workers", "keep_alive_timeout_ms"]
+    (tmp_path / "main.conf").write_text("Include conf/*.conf\nKeepAliveTimeout 9\n")
+    assert kept(evaluate(start), ours, IN_FORCE) == ["max_request_workers"]
 
 
 def test_without_an_included_directory_the_line_to_add_is_given(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from trimtab.plants.mariadb.restart import Restarts
 
 STACK, MORE = 299008 + 5120, 299008 + 10240
 BASE = {name: one.value for name, one in variables().items()}
+HANDLING = variables()["thread_handling"].choices
 START = {name: BASE[name] for name in knobs.ALL}, None, dict[str, int]()
 """State before the first change."""
 CHANGE = {"thread_stack": MORE, "table_open_cache": 1600}
@@ -87,7 +88,8 @@ class World:
     def start(self) -> None:
         """The unit starts the server anew, which reads the files and has forgotten what was set live."""
         text = self.snippet.read_text() if self.snippet.exists() else ""
-        self.read = {name: int(value) for name, value in restart._SET.findall(text)}
+        words = restart._SET.findall(text)
+        self.read = {name: HANDLING.index(word) if word in HANDLING else int(word) for name, word in words}
         self.live, self.started, self.restarts = {}, self.started + 1, self.restarts + 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.unit.plants.test_mariadb_change import World, attach, fresh
+from tests.unit.plants.test_mariadb_change import BASE, STACK, World, attach, fresh
 
 __all__ = ["fresh"]
 
@@ -27,3 +27,27 @@ def test_of_a_journal_that_cannot_be_read_it_is_said_why(fresh: Callable[[], Wor
     journal.write_text("{")
     said = attach(world).leftover()
     assert str(journal) in said and "\n" not in said
+
+
+def test_what_an_earlier_run_has_kept_in_our_file_stays_beside_what_a_later_one_restarts_for(
+    fresh: Callable[[], World],
+) -> None:
+    world = fresh()
+    attach(world).apply({"thread_stack": STACK})
+    text, later = world.snippet.read_text(), attach(world)
+    later.apply({"thread_handling": 1})
+    assert (world.values()["thread_stack"], world.values()["thread_handling"]) == (STACK, 1)
+    later.apply({"thread_handling": 0})
+    assert (world.values()["thread_stack"], world.values()["thread_handling"]) == (STACK, 0)
+    later.restore()
+    assert world.snippet.read_text() == text and world.values()["thread_stack"] == STACK
+
+
+def test_what_a_run_that_was_killed_before_its_restart_has_left_there_is_not_brought_into_force(
+    fresh: Callable[[], World],
+) -> None:
+    world = fresh()
+    attach(world).apply({"thread_stack": STACK})
+    world.read = {}  # as MariaDB was before the restart
+    attach(world).apply({"thread_handling": 1})
+    assert world.values()["thread_stack"] == BASE["thread_stack"]

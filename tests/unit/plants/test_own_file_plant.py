@@ -101,6 +101,9 @@ class Filed(OwnFilePlant):
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         return {}
 
+    def kept(self, path: Path) -> Iterable[str]:
+        return [knob for knob in START if f"\n{knob} " in path.read_text()]
+
     def script(self, path: Path, before: str | None) -> str:
         return "#!/bin/sh\n"
 
@@ -265,3 +268,15 @@ def test_a_value_that_the_server_clips_is_taken_back(fresh: Callable[[], Server]
     with pytest.raises(ApplyFailed, match="workers is 90 after the reload, not 150"):
         plant.apply({"workers": 150})
     assert server.state() == (START, None)
+
+
+def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(fresh: Callable[[], Server]) -> None:
+    server, _ = begun(fresh, [{"timeout": 200}])
+    kept, later = server.state(), Filed(server)
+    assert later.apply(CHANGE).configuration == {"workers": 20, "timeout": 200}
+    assert later.apply({"workers": 30}).configuration == {"workers": 30, "timeout": 200}
+    later.restore()
+    assert server.state() == kept
+    later.apply(CHANGE)
+    Filed(server).undo_leftover()
+    assert server.state() == (START, None), "an undo goes back to before the first of them"

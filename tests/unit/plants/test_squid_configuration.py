@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from trimtab.errors import UsageError
 from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.configuration import read
+from trimtab.plants.squid.plant import Squid
 from trimtab.plants.squid.program import Program
 from trimtab.plants.squid.reload import _anew
 
@@ -166,6 +168,15 @@ def test_a_knob_keeps_a_value_that_is_not_on_the_papers_grid() -> None:
     there = {knob.name: knob.domain for knob in knobs.knobs(now, [Room("group x", 200 << 20)], True)}
     assert all(value in there[name] for name, value in now.items())
     assert 4100 + 256 in there["maximum_object_size"] and 4097 not in there["maximum_object_size"]
+
+
+def test_what_an_earlier_run_has_kept_in_our_file_is_known_but_for_what_has_another_last_word(main: Path) -> None:
+    ours = location(main)
+    ours.write_text(snippet.compose({"cache_mem": 300, "cache_swap_low": 80}, None))
+    main.write_text(main.read_text() + "cache_swap_low 85\n")
+    plant: Any = object.__new__(Squid)
+    plant._server = SimpleNamespace(loaded=read(main, "squid"), in_force=DEBIAN, section="")
+    assert list(plant.kept(ours)) == ["cache_mem"]
 
 
 @pytest.mark.parametrize("name", ["cache_mem", "maximum_object_size", "maximum_object_size_in_memory"])

@@ -145,6 +145,10 @@ class Apache(OwnFilePlant):
         """The knobs that somebody else has set outside of our file."""
         return snippet.edits(self._server.config, self._settings, knobs, self.set_to)
 
+    def kept(self, path: Path) -> Iterable[str]:
+        """The knobs that our file sets as an earlier run has left it."""
+        return snippet.kept(self._server.config, path, self._server.in_force)
+
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
         apache = self._server

@@ -103,3 +103,15 @@ def edits(
         elif knob in set_to and effective[knob] != set_to[knob]:
             found[knob] = f"{knob} is {effective[knob]} where trimtab set {set_to[knob]}; trimtab leaves it alone now"
     return found
+
+
+def kept(configuration: Configuration, ours: Path, values: Mapping[str, int]) -> list[str]:
+    """The knobs that our file sets.
+
+    Args:
+        configuration: as it is on disk.
+        ours: our file.
+        values: knob name to value, of all knobs.
+    """
+    last = {knob: [d for d in configuration.named(*DIRECTIVES[knob]) if not d.context][-1:] for knob in values}
+    return [knob for knob, there in last.items() if there and there[0].file == ours]

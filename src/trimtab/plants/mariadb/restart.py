@@ -116,6 +116,7 @@ class Restarts:
     Attributes:
         written: text that we have written in our file, or were about to; None for none.
         original: the text before.
+        kept: what that sets where an earlier run has left it, which stays beside what this one sets.
         stale: whether MariaDB may have something else in force than our file says.
     """
 
@@ -129,6 +130,7 @@ class Restarts:
     directory: Path = DIRECTORY
     written: str | None = field(default=None, init=False)
     original: str | None = field(default=None, init=False)
+    kept: Mapping[str, str] = field(default_factory=dict, init=False)
     stale: bool = field(default=False, init=False)
 
     @property
@@ -162,7 +164,8 @@ class Restarts:
         notes: list[str] = []
         before, was = _own_file.read(self.path), self.written
         original = self.original if was is not None else before
-        words = {name: self.attached.word(name, value) for name, value in values.items()}
+        self.kept = self.kept if was is not None else self._left_in_force()
+        words = {**self.kept} | {name: self.attached.word(name, value) for name, value in values.items()}
         lines = [f"[{_group(self.service.options)}]", *(f"{n} = {v}" for n, v in words.items())]
         text = _own_file.compose("".join(f"{line}\n" for line in lines), original)
         self.written, self.original = text, original  # first: what cannot be put back below is by `put_back`
@@ -241,6 +244,18 @@ class Restarts:
         text = _own_file.read(self.path) or ""
         found = _own_file.leftover(text) if self.written is None else None
         return {} if found is None else dict(_SET.findall(text))
+
+    def _left_in_force(self) -> dict[str, str]:
+        """Those of them that are in force: what a run that was killed before its restart has left there is not.
+
+        Raises:
+            PlantError: MariaDB did not answer.
+            PlantGone: it has ended.
+        """
+        left = self.left()
+        now = self.attached.values() if left else {}
+        words = {name: self.attached.word(name, now[name]) for name in left if name in now}
+        return {name: word for name, word in left.items() if words.get(name) == word}
 
     def forgotten(self) -> dict[str, int | float | str | None]:
         """What an earlier run's restart has made MariaDB forget, as it was killed before it was set again.
