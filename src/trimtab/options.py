@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from trimtab.errors import UsageError
@@ -107,6 +108,15 @@ def options_in_force(chosen: Any) -> dict[str, Any]:
         chosen: a controller, or another member that is a dataclass.
     """
     return {field.name: getattr(chosen, field.name) for field in fields(chosen) if field.name != "objective"}
+
+
+def rebased(args: argparse.Namespace, base: Path) -> None:
+    """Has every relative path among parsed arguments start from a directory, those that may be repeated too."""
+    for name, value in vars(args).items():
+        if isinstance(value, list):
+            setattr(args, name, [base / one if isinstance(one, Path) else one for one in value])
+        elif isinstance(value, Path):
+            setattr(args, name, base / value)
 
 
 def _option(field: Field[Any], kind: Any, doc: str) -> Option:

@@ -34,6 +34,7 @@ from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
 from trimtab.files import write_whole
+from trimtab.options import rebased
 from trimtab.records import Run
 from trimtab.replay import Difference, Past, replayed
 from trimtab.store import Store, default_path
@@ -255,9 +256,7 @@ def _command(run: Run, pid: int | None) -> tuple[ModuleType, argparse.Namespace]
     if run.plan.command[:1] not in RESUMED:
         raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
     verb, args = cli.parsed(run.plan.command)
-    for name, value in vars(args).items():
-        if isinstance(value, Path):
-            setattr(args, name, Path(run.plan.directory) / value)
+    rebased(args, Path(run.plan.directory))
     args.extras = run.plan.extras
     if pid is not None:
         then = getattr(args, "pid", [])  # a list where a plant takes several

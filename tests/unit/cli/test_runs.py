@@ -256,6 +256,15 @@ def test_a_pid_is_refused_where_it_replaces_none(tuned: Trimtab, store: Path) ->
             taken(*command)
 
 
+def test_paths_of_a_run_start_where_they_started_then_also_those_that_may_be_repeated(
+    tuned: Trimtab, store: Path, tmp_path: Path
+) -> None:
+    run, web = Store(store).run(1), tmp_path / "web"
+    for command in (("linux", "--cgroup", "web"), ("linux", "--cgroup", str(web))):
+        then = replace(run.plan, command=("tune", *command), directory=str(tmp_path))
+        assert runs._command(replace(run, plan=then), None)[1].cgroup == [web]
+
+
 def test_a_path_in_the_script_that_is_not_utf_8_stays_as_it_is(
     tuned: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants import stack
 from trimtab.plants._stack import Stack
-from trimtab.plants.stack import description
+from trimtab.plants.stack import description, keys
 from trimtab.plants.stack.tiers import Tiers, attached
 
 GONE, OTHER, HERE = 2**22 + 1, 1, os.getpid()
@@ -189,3 +189,12 @@ def test_the_script_of_a_stack_fails_where_that_of_any_part_does_and_runs_the_ot
     parts[which].script = "#!/bin/sh\nset -e\nfalse\necho never\n"
     ended = run(Stack(*parts).undo_script())
     assert (ended.returncode, ended.stdout) == (1, f"shop {2 - which}\n")
+
+
+def test_paths_start_from_the_files_directory_those_that_may_be_repeated_too(tmp_path: Path) -> None:
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--cgroup", type=Path, action="append", default=[])
+        parser.add_argument("--file", type=Path)
+
+    found = keys.parsed(add, {"cgroup": ["web", "/run/db"], "file": "own.cnf"}, "[tiers.web]", tmp_path)
+    assert (found.cgroup, found.file) == ([tmp_path / "web", Path("/run/db")], tmp_path / "own.cnf")

@@ -59,8 +59,10 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
     Raises:
         UsageError: none or several run, or it cannot be read from here; the message says what is needed.
     """
-    credentials = Credentials.chosen(args.account, args.defaults_file)
-    directory = args.snippet_directory if args.allow_restart else None
+    # Both stand in the undo script, which is run from anywhere.
+    file = None if args.defaults_file is None else args.defaults_file.absolute()
+    credentials = Credentials.chosen(args.account, file)
+    directory = args.snippet_directory.absolute() if args.allow_restart else None
     return Mariadb.attach(clock, args.pid, credentials, args.allow_less_durable, None, directory)
 
 

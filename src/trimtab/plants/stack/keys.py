@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trimtab.errors import UsageError
+from trimtab.options import rebased
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,9 +44,7 @@ def parsed(add_arguments: Any, given: Mapping[str, Any], where: str, base: Path)
         found = parser.parse_args(words)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
-    for name, value in vars(found).items():
-        if isinstance(value, Path):
-            setattr(found, name, base / value)
+    rebased(found, base)
     return found
 
 
