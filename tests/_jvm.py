@@ -60,6 +60,7 @@ class Jvm:
                 "keepAliveTimeout": 20_000,
                 "acceptCount": 100,
                 "maxKeepAliveRequests": 100,
+                "bindOnInit": 1,
                 "connectionCount": 3,
                 "currentThreadsBusy": 0,
                 "currentThreadCount": 10,
@@ -94,6 +95,11 @@ class Jvm:
             case "pause" | "resume":
                 self.paused = operation == "pause"
             case "stop" | "start":
+                endpoint = self.beans[ENDPOINT]
+                if not endpoint["bindOnInit"]:
+                    if operation == "start" and endpoint["localPort"] != -1:
+                        raise Refused("org.apache.catalina.LifecycleException: Address already in use")
+                    endpoint["localPort"] = 8080 if operation == "start" else -1
                 self.running, self.paused = operation == "start", False
             case "bind" | "unbind":
                 self.beans[ENDPOINT]["localPort"] = 8080 if operation == "bind" else -1

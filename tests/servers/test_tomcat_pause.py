@@ -121,3 +121,12 @@ def test_one_without_a_limit_of_connections_has_none_afterwards_and_what_its_pau
             assert note.endswith("; a request that came just then may be lost, as maxConnections has no limit")
         tomcat.restore()
         assert (limits(tomcat._tomcat.jmx, endpoint), tomcat.leftover(), bed.ask(1)) == (before, "", 200)
+
+
+def test_a_connector_that_opens_its_socket_at_its_start_serves_again_after_a_restart() -> None:
+    late = (("bindOnInit", "false"),)
+    with private(jdbc=None, connector=late) as bed, contextlib.closing(bed.attach(restart=True)) as tomcat:
+        tomcat.apply({"accept_count": 35})
+        assert (bed.ask(1), tomcat.configuration()["accept_count"]) == (200, 35)
+        tomcat.restore()
+        assert (bed.ask(1), tomcat.configuration()["accept_count"]) == (200, 100)

@@ -36,6 +36,15 @@ def test_it_serves_again_by_an_undo_where_both_of_us_were_killed(bench: Bench, p
     assert (bench.jvm.limits, plant.leftover()) == (LIMITS, "")
 
 
+def test_a_connector_that_opens_its_socket_at_its_start_opens_it_once(bench: Bench) -> None:
+    bench.jvm.beans[ENDPOINT]["bindOnInit"] = 0
+    plant = bench.attach(restart=True)
+    plant.apply({"accept_count": 35})
+    assert (bench.jvm.serves(), bench.jvm.beans[ENDPOINT]["acceptCount"]) == (True, 35)
+    plant.restore()
+    assert (bench.jvm.serves(), bench.jvm.beans[ENDPOINT]["acceptCount"]) == (True, 100)
+
+
 def test_a_limit_that_is_left_over_is_not_taken_for_the_operators(bench: Bench) -> None:
     left(bench, "pause")
     with bench.attach().held([]):

@@ -49,7 +49,8 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     with _paused(tomcat, connector) as paused:
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
-        tomcat.call((bean, "stop"), (endpoint, "unbind"), (endpoint, "bind"), (bean, "start"))
+        anew = [(endpoint, "unbind"), (endpoint, "bind")] if _binds_early(tomcat, endpoint) else []
+        tomcat.call((bean, "stop"), *anew, (bean, "start"))
     spot = endpoint, "localPort"
     if tomcat.values([spot])[spot] != connector.port:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
@@ -166,9 +167,21 @@ def serve_again(tomcat: Attached, one: Paused) -> None:
         tomcat.set((one.endpoint, LIMIT), one.limit)
     if requests == 1 != one.requests:
         tomcat.set((one.endpoint, REQUESTS), one.requests)
-    closed = [(one.endpoint, "bind")] if port == -1 else []
+    closed = [(one.endpoint, "bind")] if port == -1 and _binds_early(tomcat, one.endpoint) else []
     tomcat.call(*closed, (one.connector, "resume"), (one.connector, "start"))
     _served(tomcat, one)
+
+
+def _binds_early(tomcat: Attached, endpoint: str) -> bool:
+    """Whether a connector has its socket before it starts, as it usually does (bindOnInit).
+
+    One that has not opens it at its start: had it one by then, that would fail, and nothing would serve any more.
+
+    Raises:
+        PlantGone: the server has ended, or does not answer.
+    """
+    spot = endpoint, "bindOnInit"
+    return tomcat.values([spot])[spot] != 0
 
 
 def _served(tomcat: Attached, one: Paused) -> None:
