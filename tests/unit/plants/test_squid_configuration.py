@@ -16,7 +16,7 @@ from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.configuration import read
 from trimtab.plants.squid.plant import Squid
-from trimtab.plants.squid.program import Program
+from trimtab.plants.squid.program import Program, built_with
 from trimtab.plants.squid.reload import _anew
 
 DEBIAN = {
@@ -207,6 +207,23 @@ def test_the_best_values_of_the_papers_table_can_be_reached_from_its_defaults(
         if one.name == name
     )
     assert all(value in domain for value in best)
+
+
+@pytest.mark.parametrize(
+    ("said", "policies"),
+    [
+        ("configure options:  '--prefix=/usr' '--enable-removal-policies=lru,heap' 'CC=gcc'", {"lru", "heap"}),
+        ("configure options:  '--prefix=/usr'", {"lru"}),
+    ],
+)
+def test_no_policy_is_tried_that_this_squid_was_not_built_with_as_its_worker_would_not_start(
+    said: str, policies: set[str]
+) -> None:
+    assert built_with(said) == policies
+    found = knobs.knobs(DEBIAN, [Room("group x", 1 << 30)], True, False, built_with(said))
+    names = {knob.name for knob in found}
+    assert ("memory_replacement_policy" in names) == ("heap" in policies)
+    assert "store_objects_per_bucket" in names
 
 
 class Listening:

@@ -21,7 +21,7 @@ src/cache_cf.cc, src/store.cc and src/store of Squid 5.7, and tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from trimtab.core import Domain, How, Knob, Role
@@ -202,7 +202,11 @@ def objection(values: Mapping[str, int]) -> str:
 
 
 def knobs(
-    now: Mapping[str, int], rooms: Iterable[Room], restart: bool = False, disk: bool = False
+    now: Mapping[str, int],
+    rooms: Iterable[Room],
+    restart: bool = False,
+    disk: bool = False,
+    policies: Container[str] = ("lru", "heap"),
 ) -> tuple[Knob, ...]:
     """The knobs of a Squid.
 
@@ -211,9 +215,12 @@ def knobs(
         rooms: the limits of its memory.
         restart: whether those are among them that only a restart brings into force.
         disk: whether it has a cache_dir.
+        policies: the policies of replacement that it was built with: with another one its worker does not start.
     """
     room = min(rooms, key=lambda one: one.limit_bytes)
-    there = (name for name in NAMES if restart or name not in AT_START)
+    there = [name for name in NAMES if restart or name not in AT_START]
+    if not all(word.split()[0] in policies for word in _POLICIES):
+        there = [name for name in there if not _KINDS[name].choices]
     return tuple(_knob(name, _KINDS[name], now[name], room, disk) for name in there)
 
 

@@ -41,7 +41,7 @@ class Squid(IncludedPlant):
         may_restart: whether the worker may be replaced, and its open connections ended.
 
     Raises:
-        UsageError: it is to be restarted, and has a cache_dir.
+        UsageError: it is to be restarted, and has a cache_dir, or does not say what it was built with.
 
     Attributes:
         listeners: where it listens.
@@ -71,10 +71,11 @@ class Squid(IncludedPlant):
         if may_restart and disk:
             raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
         self._chosen = dict(attached.in_force)
+        policies = attached.program.policies() if may_restart else ()
         super().__init__(
             clock,
             attached,
-            knobs.knobs(attached.in_force, attached.rooms, may_restart, bool(disk)),
+            knobs.knobs(attached.in_force, attached.rooms, may_restart, bool(disk), policies),
             snippet_directory,
         )
 

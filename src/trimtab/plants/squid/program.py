@@ -13,6 +13,7 @@ from trimtab.trust import printable, require_trusted
 _STAMP = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?: kid\d+)?\| ")
 _FILE = re.compile(r"Processing Configuration File: (.*) \(depth \d+\)$")
 _WRONG = re.compile(r"FATAL: |ERROR: |.*: unrecognized: ")
+_POLICIES = re.compile(r"--enable-removal-policies=([\w,]+)")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,21 @@ class Program:
         lines = [_STAMP.sub("", line.strip()) for line in answer.stderr.splitlines()]
         files = frozenset(Path(found[1]) for line in lines if (found := _FILE.match(line)))
         return Verdict(answer.returncode == 0, _said(lines), files)
+
+    def policies(self) -> frozenset[str]:
+        """The policies of replacement that it was built with; its test of a configuration does not ask for them.
+
+        Raises:
+            UsageError: the program cannot be run, or somebody else could change it.
+        """
+        require_trusted(self.exe)
+        return built_with(ask([str(self.exe), "-v"], {}).stdout)
+
+
+def built_with(said: str) -> frozenset[str]:
+    """The policies of replacement in what a program says of its build, which names them unless there is only lru."""
+    found = _POLICIES.search(said)
+    return frozenset(("lru", *(found[1].split(",") if found else ())))
 
 
 def _said(lines: Sequence[str]) -> str:
