@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.plants.test_mariadb_change import CHANGE, MORE, Service, World, begun, fresh
+from tests.unit.plants.test_mariadb import variables
+from tests.unit.plants.test_mariadb_change import CHANGE, MORE, Service, World, attach, begun, fresh
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants.mariadb import restart
+from trimtab.plants.mariadb.variables import Variable
 
 __all__ = ["fresh"]
 
@@ -43,6 +46,17 @@ def test_one_that_its_unit_has_started_meanwhile_is_named_since_it_has_read_our_
     with pytest.raises(PlantGone, match="started meanwhile, may have read it before that: 'systemctl restart"):
         plant.restore()
     assert not world.snippet.exists() and world.values()["thread_stack"] == MORE
+
+
+@pytest.mark.parametrize("now", [0, 1])
+def test_a_node_of_a_cluster_is_not_restarted_from_here(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch, now: int
+) -> None:
+    there = variables() | {"wsrep_on": Variable("wsrep_on", now, 0, 1, 1, False, ("OFF", "ON"))}
+    monkeypatch.setattr("trimtab.plants.mariadb.variables.read", lambda link, names: there)
+    refused = pytest.raises(UsageError, match="a node of a Galera cluster") if now else contextlib.nullcontext()
+    with refused:
+        attach(fresh())
 
 
 def test_how_far_replication_has_come_is_set_back_by_no_restart(fresh: Callable[[], World]) -> None:

@@ -75,8 +75,8 @@ class Attached:
         self.version = str(said)[:_VERSION_LENGTH]
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
-        names = {*knobs.ALL, *knobs.CONTEXT, knobs.LARGEST_POOL, *memory.SHARED, *memory.EACH, *memory.TABLE}
-        self.there = variables.read(self.link, names)
+        names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH, *memory.TABLE}
+        self.there = variables.read(self.link, names | {knobs.CLUSTERED, knobs.LARGEST_POOL})
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
             raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
         self.peak, self.pages_bytes, self.rooms = 1, 0, rooms(self.server.pid)
@@ -139,6 +139,19 @@ class Attached:
         """
         with contextlib.suppress(Rejected, UsageError, NotMeasured):
             self.link.ask(statement)
+
+    def require_restartable(self) -> None:
+        """Makes sure that a restart is a matter of this server alone.
+
+        Raises:
+            UsageError: it is a node of a Galera cluster.
+        """
+        clustered = self.there.get(knobs.CLUSTERED)
+        if clustered is not None and clustered.value:
+            raise UsageError(
+                f"{self.server} is a node of a Galera cluster, so it is not restarted from here: the last one does "
+                "not start again by itself, and another may have to copy all data"
+            )
 
     def word(self, name: str, value: int) -> str:
         """A value as MariaDB writes it.

@@ -292,6 +292,8 @@ CONTEXT = (
     "log_bin",
 )
 """Variables that the domains and rules of knobs depend on."""
+CLUSTERED = "wsrep_on"
+"""Whether it is a node of a Galera cluster."""
 LARGEST_POOL = "innodb_buffer_pool_size_max"
 """What bounds the buffer pool while MariaDB runs, from 10.11.12, 11.4.6 and 11.8.2 on; in some releases its first
 size."""

@@ -75,6 +75,7 @@ class Mariadb(Plant):
         self._down = StoodDown()
         self._restarts: Restarts | None = None
         if snippet_directory is not None:
+            attached.require_restartable()
             service = Service.of(attached.server)
             live = Live.of(service.unit, journals)
             self._restarts = Restarts(
