@@ -95,3 +95,5 @@ def test_a_share_agrees_with_its_limit_within_the_rounding_and_no_further() -> N
     assert memory.agrees(8 << 20)
     assert not memory.agrees(9 << 20) and not memory.agrees(7 << 20)
     assert Memory(0, 0.0).agrees(1) and Memory(0, 0.0).agrees(1 << 40), "an empty one says nothing"
+    assert Memory(24 << 10, 0.0).agrees(0), "what is under way is in it, of a cache of none too"
+    assert not memory.agrees(0)

@@ -99,9 +99,11 @@ class Memory:
     used_percent: float
 
     def agrees(self, cache_mem_bytes: int) -> bool:
-        """Whether this may be its limit, as far as the rounding of both figures tells."""
-        percent = 100 * self.used_bytes / max(1, cache_mem_bytes)
-        return abs(percent - self.used_percent) <= 0.051 + 100 * 1024 / max(1, cache_mem_bytes)
+        """Whether this may be its limit, as far as the rounding of both figures tells; of none 0 % is used."""
+        if not cache_mem_bytes:
+            return self.used_percent == 0  # what is under way is counted all the same
+        percent = 100 * self.used_bytes / cache_mem_bytes
+        return abs(percent - self.used_percent) <= 0.051 + 100 * 1024 / cache_mem_bytes
 
 
 @dataclass
