@@ -190,7 +190,7 @@ def _rr(family: Family) -> int:
 def test_on_a_machine_whose_system_calls_are_not_known_each_verb_says_so_in_one_line(
     monkeypatch: pytest.MonkeyPatch, family: Family
 ) -> None:
-    monkeypatch.setattr(putback.platform, "machine", lambda: "s390x")
+    monkeypatch.setattr("platform.machine", lambda: "s390x")
     there = {one.subject: one for one in findings()}
     assert "sched_setattr is not known on s390x" in there["scheduling of a thread"].detail
     assert "policy of a thread" not in there, "it could not be set"

@@ -80,7 +80,7 @@ def test_one_of_several_instances_is_asked_what_it_would_read_itself_and_has_our
     monkeypatch: pytest.MonkeyPatch, started: str, options: tuple[str, ...], group: str
 ) -> None:
     said = {"MainPID": str(os.getpid()), "ExecStart": started}
-    monkeypatch.setattr(restart.own, "program", lambda name: "/bin/systemctl")
+    monkeypatch.setattr("trimtab.own.program", lambda name: "/bin/systemctl")
     monkeypatch.setattr(restart.Service, "_asked", lambda self, *words: said[words[1].partition("=")[2]])
     monkeypatch.setattr(restart, "_UNIT", SimpleNamespace(search=lambda text: ("", "mariadb@b.service")))
     server: Any = SimpleNamespace(pid=os.getpid())
