@@ -113,6 +113,16 @@ def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Be
     assert apache.configuration()["max_request_workers"] == 8 * bed.threads
 
 
+def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(bed: Bed) -> None:
+    kept = 4 * bed.threads
+    bed.attach().apply({"max_request_workers": kept})
+    later = bed.attach()
+    assert later.apply({"keep_alive_timeout_ms": 700}).configuration["max_request_workers"] == kept
+    assert running_limit(bed, kept)
+    later.restore()
+    assert later.configuration()["max_request_workers"] == kept
+
+
 def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> None:
     apache = bed.attach()
     for count in (3, 1, 10):

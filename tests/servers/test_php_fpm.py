@@ -103,6 +103,14 @@ def test_a_change_is_in_force_in_the_running_pool_and_restore_undoes_it(bed: Bed
     fpm.restore()
 
 
+def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(bed: Bed) -> None:
+    bed.attach().apply({"max_children": 8})
+    later = bed.attach()
+    assert later.apply({"start_servers": 3}).configuration == {**DEBIAN, "max_children": 8, "start_servers": 3}
+    later.restore()
+    assert later.configuration() == {**DEBIAN, "max_children": 8}
+
+
 def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Bed) -> None:
     fpm = bed.attach()
     fpm.apply({"max_children": 8})
