@@ -289,7 +289,8 @@ class TrustRegion:
         if not promising:
             return state, None
         _, best = min(promising)
-        if era.counts[best] >= 2 and min(chances[best], era.better(best, incumbent)) >= self.confidence:  # Eq. (T2)
+        repeated = len(era.costs[best]) >= 2  # a trial that failed is no repeat, and shows the contrary
+        if repeated and min(chances[best], era.better(best, incumbent)) >= self.confidence:  # Eq. (T2)
             radius = min(MOST_RADIUS, state.radius * WIDER)  # Eq. (T3)
             rest = tuple(one for one in state.likely if one.but_for_choices(state.knobs, best))
             state = replace(state, incumbent=best, likely=rest, radius=radius, failures=0)

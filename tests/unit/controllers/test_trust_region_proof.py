@@ -1,0 +1,34 @@
+"""The trust region and trials that failed, or were made under another load: what it takes for proof."""
+
+from __future__ import annotations
+
+from trimtab.controllers.trust_region import TrustRegion
+from trimtab.core import Domain, Fate, How, Knob, Limit, Move, MoveState, Objective, Trial, Window
+from trimtab.search.trust_region_state import TrustRegionState
+
+SIZE = Knob("size", "Size", "", Domain(0, 99), 50, How.LIVE, "nothing", "A number.")
+SEARCH = TrustRegion(Objective(limits=(Limit("cpu_ratio", 0.1),)))
+READING = {"pages": 100.0, "orders": 10.0}
+BUYING = {"pages": 100.0, "orders": 50.0}
+
+
+def told(
+    state: TrustRegionState,
+    size: int,
+    cost: float,
+    cpu: float = 0.05,
+    asked: dict[str, float] = READING,
+    fate: Fate | None = None,
+) -> tuple[TrustRegionState, Move]:
+    """The step after a window with this size in force."""
+    readings = {"response_time_s": cost, "cpu_ratio": cpu}
+    return SEARCH.step(state, Trial(Window(0, 0.0, 10.0, {"size": size}, readings, 100), fate, asked=asked))
+
+
+def test_a_configuration_whose_second_trial_failed_is_not_proven() -> None:
+    state = SEARCH.start((SIZE,), 1)
+    for size, cost, cpu in ((50, 1.0, 0.05),) * 3 + ((60, 0.5, 0.05), (60, 0.5, 0.3)):
+        state, move = told(state, size, cost, cpu)
+    assert move.incumbent == {"size": 50}
+    state, move = told(state, 60, 0.5)
+    assert move.incumbent == {"size": 60}
