@@ -202,7 +202,7 @@ class TrustRegion:
         state = replace(state, strange=False)
         after, known = state.believed, era.compared(told)
         if told.y is not None and incumbent in after.denied:
-            return replace(state, incumbent=told.values, failures=0, sums=(0.0, 0.0))
+            return replace(state, incumbent=told.values, recommended=None, failures=0, sums=(0.0, 0.0))
         if known.y is None or incumbent not in era.costs:
             return state
         if expected is not None:

@@ -32,3 +32,12 @@ def test_a_configuration_whose_second_trial_failed_is_not_proven() -> None:
     assert move.incumbent == {"size": 50}
     state, move = told(state, 60, 0.5)
     assert move.incumbent == {"size": 60}
+
+
+def test_once_a_trial_keeps_the_limits_nothing_that_breaks_them_is_recommended_any_more() -> None:
+    state = SEARCH.start((SIZE,), 1)
+    for size, cpu in ((50, 0.50), (50, 0.53), (50, 0.47), (60, 0.49), (60, 0.48)):
+        state, move = told(state, size, 1.0, cpu)
+    assert (move.incumbent, move.recommended) == ({"size": 50}, {"size": 60})
+    state, move = told(state, 55, 2.0)
+    assert move.recommended == move.incumbent == {"size": 55}
