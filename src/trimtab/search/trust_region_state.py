@@ -88,8 +88,9 @@ class TrustRegionState:
     @property
     def believed(self) -> Era:
         """The trials that are believed."""
+        ends = {begin: end for begin, end, _ in self.past}  # a trial by which another mix was told is of neither load
         loads = pairwise((*self.starts, self.era))
-        earlier = [believed(self.told[begin:end], self.beside) for begin, end in loads]
+        earlier = [believed(self.told[begin : ends.get(begin, end)], self.beside) for begin, end in loads]
         return Era(believed(self.told[self.era :], self.beside), earlier)
 
     @property

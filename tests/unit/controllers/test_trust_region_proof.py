@@ -34,6 +34,16 @@ def test_a_configuration_whose_second_trial_failed_is_not_proven() -> None:
     assert move.incumbent == {"size": 60}
 
 
+def test_the_trial_by_which_another_mix_was_told_is_no_noise_of_the_load_before() -> None:
+    state = SEARCH.start((SIZE,), 1)
+    for cost, asked in ((1.0, READING),) * 3 + ((2.0, BUYING),) * 4:
+        state, _ = told(state, 50, cost, asked=asked)
+    assert (state.era, len(state.past)) == (4, 1)
+    for _ in range(2):
+        state, _ = told(state, 50, 3.0, asked=BUYING)
+    assert state.era == 7, "half as much again, twice, is another load"
+
+
 def test_once_a_trial_keeps_the_limits_nothing_that_breaks_them_is_recommended_any_more() -> None:
     state = SEARCH.start((SIZE,), 1)
     for size, cpu in ((50, 0.50), (50, 0.53), (50, 0.47), (60, 0.49), (60, 0.48)):
