@@ -79,7 +79,7 @@ from trimtab.core import Knob, Move, Objective, Trial, Window
 from trimtab.search.bounds import bounds
 from trimtab.search.causes import likely
 from trimtab.search.era import HARM, TOLD_BY, Era, normal
-from trimtab.search.evidence import Told, believed, beside_of, excess_of, refused, unmeasured, y_of
+from trimtab.search.evidence import Told, believed, beside_of, excess_of, refused, taken_back, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.mix import mix_of
 from trimtab.search.pace import pace_of
@@ -150,7 +150,8 @@ class TrustRegion:
             return replace(state, silent=state.silent + 1), self._held(state, missing)
         assert now is not None
         why = refused(trial, named(state.knobs, state.asked)) if state.asked is not None else ""
-        if state.asked is not None and (why or state.asked not in (now, state.incumbent)):
+        reached = state.asked in (None, now, state.incumbent) or taken_back(trial)
+        if state.asked is not None and (why or not reached):
             nearer = not why and state.pursued is not None and all(one.values != now for one in state.told)
             if not nearer:  # not reached, or in part
                 state = replace(state, rejected=(*state.rejected, state.asked), pursued=None)

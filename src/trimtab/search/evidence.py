@@ -103,6 +103,13 @@ def refused(trial: Trial, asked: dict[str, int]) -> str:
     return (fate.detail or fate.state.value) if apart and ours else ""
 
 
+def taken_back(trial: Trial) -> bool:
+    """Whether what had come into force is not any more: a run that was killed is gone on with from the operator's."""
+    fate, now = trial.fate, trial.window.configuration
+    applied = fate is not None and fate.state is MoveState.APPLIED
+    return applied and fate is not None and any(now.get(name) != value for name, value in fate.changes.items())
+
+
 def best_of(told: Sequence[Told]) -> Values | None:
     """The configuration of the best mean; None where none was measured."""
     sums: dict[Values, list[float]] = {}

@@ -51,3 +51,15 @@ def test_once_a_trial_keeps_the_limits_nothing_that_breaks_them_is_recommended_a
     assert (move.incumbent, move.recommended) == ({"size": 50}, {"size": 60})
     state, move = told(state, 55, 2.0)
     assert move.recommended == move.incumbent == {"size": 55}
+
+
+def test_what_was_on_trial_when_a_run_was_killed_is_asked_for_again_when_it_goes_on() -> None:
+    """The way back to the operator's configuration is no refusal."""
+    state = SEARCH.start((SIZE,), 1)
+    for size, cost in ((50, 1.0),) * 3 + ((60, 0.5),):
+        state, move = told(state, size, cost)
+    assert move.changes == {"size": 60}, "what looks better is measured again"
+    state, move = told(state, 50, 1.0, fate=Fate(MoveState.APPLIED, {"size": 60}))
+    assert move.changes == {"size": 60}
+    state, move = told(state, 60, 0.5, fate=Fate(MoveState.APPLIED, {"size": 60}))
+    assert move.incumbent == {"size": 60}
