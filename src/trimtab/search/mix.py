@@ -5,12 +5,14 @@ the cost needs several repeats of one configuration.
 
     s_j = log(n_j / n_0)                                                                                (M1)
     another mix, where for one j   |s_j - mean s_j| > max(log 1.1, 5 e_j sqrt(1 + 1/k))              (M2)
-    e_j = max(standard deviation of s_j, 1.5 sqrt(1/n_j + 1/n_0))
+    e_j = max(standard deviation of s_j, 1.5 sqrt(1/m_j + 1/m_0))
 
 with n_j what was asked for of the j-th kind in a window, one half added, n_0 the kind that is asked for most, means
-over the k trials at one load, two at least. Kinds are the metrics that say so (`trimtab.core.Metric`): pages,
-requests, transactions. Less than a tenth is no other mix. Five deviations, because a false alarm
-costs all that is known; that events come in bursts the standard deviation shows, where trials are few the 1.5.
+over the k trials at one load, two at least. m_j is half way from n_j to what it would be if those of both kinds were
+divided as before: by n_j alone a kind would hardly be missed that is asked for no more. Kinds are the metrics that
+say so (`trimtab.core.Metric`): pages, requests, transactions. Less than a tenth is no other mix. Five deviations,
+because a false alarm costs all that is known; that events come in bursts the standard deviation shows, where trials
+are few the 1.5.
 """
 
 from __future__ import annotations
@@ -41,11 +43,18 @@ def another(mixes: Sequence[Mix], mix: Mix) -> bool | None:
     most = max(kinds, key=lambda name: fmean(one[name] for one in known))
     for kind in kinds:
         before = [_share(one, kind, most) for one in known]
-        counted = _BURSTS * math.sqrt(1 / (now[kind] + 0.5) + 1 / (now[most] + 0.5))
-        error = max(stdev(before), counted) * math.sqrt(1 + 1 / len(before))
+        error = max(stdev(before), _counted(now, kind, most, fmean(before))) * math.sqrt(1 + 1 / len(before))
         if abs(_share(now, kind, most) - fmean(before)) > max(_LEAST, _DEVIATIONS * error):
             return True
     return False
+
+
+def _counted(counts: dict[str, float], kind: str, most: str, share: float) -> float:
+    """The error of a share by what was counted, as Eq. (M2) has it, where it is expected to be the one before."""
+    both, odds = counts[kind] + counts[most], math.exp(share)
+    expected = (both * odds / (1 + odds), both / (1 + odds))
+    there = ((counts[name] + one) / 2 + 0.5 for name, one in zip((kind, most), expected, strict=True))
+    return _BURSTS * math.sqrt(math.fsum(1 / one for one in there))
 
 
 def _share(counts: dict[str, float], kind: str, most: str) -> float:

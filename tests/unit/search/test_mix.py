@@ -64,6 +64,13 @@ def test_what_cannot_be_told_is_said(before: list[Mix], now: Mix) -> None:
     assert another(before, now) is None
 
 
+@pytest.mark.parametrize("orders", [30.0, 120.0, 5000.0])
+def test_what_was_asked_for_can_end(orders: float) -> None:
+    before = [(("orders", orders), ("pages", 1000.0))] * 3
+    assert another(before, (("orders", 0.0), ("pages", 1000.0))) is True
+    assert another([(("orders", 5.0), ("pages", 1000.0))] * 3, (("orders", 0.0), ("pages", 1000.0))) is False
+
+
 def test_what_was_never_asked_for_can_begin() -> None:
     before = [(("orders", 0.0), ("pages", 1000.0))] * 3
     assert another(before, (("orders", 200.0), ("pages", 1000.0))) is True
