@@ -213,7 +213,7 @@ class Searching:
             settled=len(state.trials),
             lost_s=lost_s,
             gained_s=gained_s,
-            usual=_usual(at_one_pace((*state.trials, *state.turns), self.objective), state),
+            usual=_usual(at_one_pace((*state.trials, *state.turns), self.objective), state, self.objective),
             left=(*state.left, knob),
             winner=winner,
             turns=(),
@@ -431,16 +431,22 @@ def _known(state: SearchState[Any], wanted: Configuration) -> bool:
 
 
 def against_start(state: SearchState[Any], objective: Objective) -> list[float]:
-    """How many times better than the start each trial was, v / v_0 of Eq. (H1); 1 at the start, and without v_0."""
+    """How many times better than the start each trial was, v / v_0 of Eq. (H1); 1 at the start, and without v_0.
+
+    Where less is better and a trial reads 0, it is 1 too: nothing was lost, and how much was gained is no number.
+    """
     seen = at_one_pace((*state.trials, *state.turns), objective)
-    usual = _usual(seen, state)
+    usual = _usual(seen, state, objective)
     start = [one for one in seen if one.configuration == state.start]
     kept = 2 * sum(one.broken for one in start) <= len(start)
     found = []
     for one in seen[: len(state.trials)]:
-        measured = one.value is not None and one.value > 0 and not (one.broken and kept)
-        times = better(one.value, usual, objective) if measured and one.value and usual else 0.0
-        found.append(1.0 if usual is None or one.configuration == state.start else times)
+        if usual is None or one.configuration == state.start:
+            found.append(1.0)
+        elif one.served(objective) and not (one.broken and kept):
+            found.append(better(one.value, usual, objective) if one.value and usual else float(not one.value))
+        else:
+            found.append(0.0)
     return found
 
 
@@ -454,11 +460,9 @@ def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
     return lost_s, gained_s
 
 
-def _usual(seen: Sequence[Seen], state: SearchState[Any]) -> float | None:
+def _usual(seen: Sequence[Seen], state: SearchState[Any], objective: Objective) -> float | None:
     """The mean of those windows that are of the start, or what it was before; None where it is not known."""
-    known = [
-        one.value for one in seen if one.configuration == state.start and one.value is not None and one.value > 0
-    ]
+    known = [one.value or 0.0 for one in seen if one.configuration == state.start and one.served(objective)]
     return statistics.fmean(known) if known else state.usual
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests._memory_plant import MemoryPlant
+from tests._memory_plant import WORKERS, MemoryPlant
 from tests.unit.test_loop import Run
 from tests.unit.test_trials import OBJECTIVE, Listed, Place, search, state_of, workers
 from trimtab import codec
@@ -211,3 +211,11 @@ def test_a_knob_that_is_taken_leaves_what_was_lost_as_it_was() -> None:
     after = method.withdraw(before, knobs[1].name)
     assert harm(after, OBJECTIVE) == harm(before, OBJECTIVE)
     assert harm(after, OBJECTIVE)[0] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "lost_s"), [((0.5, 0.0, 1.0), 5.0), ((0.0, 0.0, 1.0), 10.0)], ids=["some before", "nothing before"]
+)
+def test_where_less_is_better_a_reading_of_nothing_is_no_loss(values: tuple[float, ...], lost_s: float) -> None:
+    trials = tuple(Seen({"workers": 10 * (i + 1)}, value, False, 10.0) for i, value in enumerate(values))
+    assert harm(SearchState((WORKERS,), 0, None, start={"workers": 10}, trials=trials), OBJECTIVE) == (lost_s, 0.0)

@@ -9,6 +9,8 @@ two windows of turn i and n turns in which both were measured
     mean(d) +- t(n - 1, 1 - a / 2) sd(d) / sqrt(n)                                                  (T2)
 
 is the logarithm of how many times better the candidate is, with its 95 % interval (Student's t on paired samples).
+Where less is better, 0 is the best there is, such as no time in a queue, and a ratio to next to nothing says nothing:
+less than a thousandth of the greatest value in these windows counts as that thousandth.
 Where that is open after the first round of turns, but its lower end misses the start by less than the mean exceeds
 it, a second round follows: a gain of a twentieth is as much as the noise of a few windows. Who looks twice errs more
 often; a = 0.0294 at either look keeps 5 % in both together (Pocock, Biometrika 64, 1977).
@@ -28,8 +30,9 @@ start in so many of n more, b in both together, that chance hardly explains it (
 
     sum over j <= k of C(m, j) C(n, b - j) / C(m + n, b) <= 0.05                                        (T5)
 
-which three windows of three against none just are. A candidate with which nothing was served or measured in a turn in
-which the start served is not better, whatever the other turns say.
+which three windows of three against none just are; so too where nothing can be measured with the start, if all can
+with the candidate. A candidate with which nothing was served or measured in a turn in which the start served is not
+better, whatever the other turns say.
 
 What fails is served fast, or not at all, and is no gain: a database that lets fewer connections in answers those all
 the sooner. With s and c the requests or connections of one kind that failed in all turns, and g how many times better
@@ -59,6 +62,8 @@ LOOKS, _EACH = 2, 0.0294
 """Rounds of turns at most, and a of Eq. (T2)."""
 _MENDED_BY_CHANCE = 0.05
 """The bound of Eq. (T5)."""
+_NEXT_TO_NOTHING = 1e-3
+"""To the greatest value of the turns, where less is better."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Seen:
 
     Args:
         configuration: the values of its knobs.
-        value: the objective; None where it, or the reading of a limit, was not measured.
+        value: the objective; None where it, or the reading of a limit, was not measured, or no request completed.
         broken: whether a limit was broken.
         duration_s: its length, in seconds.
         beside: the values of the knobs that were left to the operator by now.
@@ -106,14 +111,18 @@ class Seen:
             {name: window.configuration[name] for name in some if name in window.configuration}
             for some in (names, left)
         )
-        known = objective.cost(window) is not None
+        known = objective.cost(window) is not None and (window.samples is None or window.samples > 0)
         value = window.readings.get(objective.metric) if known else None
         broken, pace = bool(objective.broken(window)), pace_of(window.readings)
         held_s, counts = window.readings.get("held_s", 0.0), {n: hz * window.duration_s for n, hz in failed.items()}
         return Seen(held, value, broken, window.duration_s, beside, pace, held_s, counts)
 
+    def served(self, objective: Objective) -> bool:
+        """Whether it was measured, and something was served: a rate of 0 is nothing, a time of 0 is the best."""
+        return self.value is not None and (self.value > 0 or (objective.minimize and self.value == 0))
+
     def log_cost(self, objective: Objective) -> float | None:
-        """y of Eq. (E1) in `trimtab.search.evidence`; None where nothing was measured."""
+        """y of Eq. (E1) in `trimtab.search.evidence`; None where nothing was measured, or 0."""
         if self.value is None or self.value <= 0:
             return None
         return math.log(self.value) * (1 if objective.minimize else -1)
@@ -195,12 +204,17 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     before, after = (sum(one.broken for one in side) * 2 > len(side) for side in sides)
     if after and not before:
         return Claim(Verdict.WORSE, "the winner breaks a limit that the start configuration keeps")
-    down = sum(bool(s.value) and not c.value for s, c in zip(*sides, strict=True))
-    pairs = [(s, c) for s, c in zip(*sides, strict=True) if s.value and c.value and min(s.value, c.value) > 0]
+    mended = before and not after and _fewer_broken(*sides)
+    served = [(s, c, s.served(objective), c.served(objective)) for s, c in zip(*sides, strict=True)]
+    pairs = [(s, c) for s, c, of_start, of_winner in served if of_start and of_winner]
+    down = sum(of_start and not of_winner for *_, of_start, of_winner in served)
     if len(pairs) < _ENOUGH:
-        known = f"{len(pairs)} of {len(order) // 2} turns in which both were measured"
+        known = f"{len(pairs)} of {len(served)} turns in which both were measured"
+        fails = _fails_more([(s, c) for s, c, *_ in served], 1.0)
+        if mended and all(of_winner for *_, of_winner in served) and not fails:
+            return Claim(Verdict.BETTER, f"the winner keeps a limit that the start breaks; {known}", turns=len(pairs))
         return Claim(Verdict.UNMEASURED, f"{known} are too few to say anything", turns=len(pairs))
-    logs = [math.log(better(c.value or 0.0, s.value or 0.0, objective)) for s, c in pairs]
+    logs = _logs(pairs, objective)
     gain, low, high = measured = _times(statistics.fmean(logs), _half(logs))
     corrected = _corrected(pairs, logs, slope)
     if corrected is not None:
@@ -209,10 +223,10 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     said = f"measured again in {len(logs)} turns, the winner is {times}"
     if corrected is not None:
         said += " at the same pace of the machine, and {} ({} to {}) as it was".format(*map(factor, measured))
-    mended = before and not after and _fewer_broken(*sides)
     if mended:
         said = f"{said}, and keeps a limit that the start breaks"
-    if fails := _fails_more(pairs, max(1.0, gain)):
+    some = all(one.value for pair in pairs for one in pair)  # a ratio to 0 does not say how much more is served
+    if fails := _fails_more(pairs, max(1.0, gain) if some else 1.0):
         return Claim(Verdict.WORSE, f"{said}, but more failed with it: {fails}", gain, low, high, len(logs))
     if down:
         said = f"{said}, but nothing was served or measured with it in {down} more, with the start in force it was"
@@ -222,6 +236,15 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     elif high < 1:
         verdict = Verdict.WORSE
     return Claim(verdict, said, gain, low, high, len(logs))
+
+
+def _logs(pairs: Sequence[tuple[Seen, Seen]], objective: Objective) -> list[float]:
+    """d_i of Eq. (T1)."""
+    values = [(s.value or 0.0, c.value or 0.0) for s, c in pairs]
+    if objective.minimize:
+        least = _NEXT_TO_NOTHING * max(map(max, values)) or 1.0
+        values = [(max(s, least), max(c, least)) for s, c in values]
+    return [math.log(better(c, s, objective)) for s, c in values]
 
 
 def _fewer_broken(before: Sequence[Seen], after: Sequence[Seen]) -> bool:

@@ -117,14 +117,16 @@ def _searched(track: Track, state: SearchState[Any]) -> Judged:
         tuple(w for w in track.windows if w.index in again and w.configuration.items() >= wanted.items())
         for wanted in (state.start, state.winner)
     )
+    kept = winner if claim.verdict is Verdict.BETTER else ()
     if claim.gain is None:
-        return Judged(claim.verdict, f"{claim.why[:1].upper()}{claim.why[1:]}", basis, before=start or before)
+        text = f"{claim.why[:1].upper()}{claim.why[1:]}"
+        return Judged(claim.verdict, text, basis, before=start or before, after=kept)
     gain = Estimate(claim.gain, claim.low, claim.high, claim.turns)
     if claim.verdict is Verdict.BETTER:
         text = f"{words(objective.metric).capitalize()}: {claim.why}"
     else:
         text = f"{claim.why[:1].upper()}{claim.why[1:]}"
-    return Judged(claim.verdict, text, basis, gain, start, winner if claim.verdict is Verdict.BETTER else ())
+    return Judged(claim.verdict, text, basis, gain, start, kept)
 
 
 def objective_broken(track: Track, after: Sequence[Window]) -> str:

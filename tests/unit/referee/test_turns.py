@@ -145,6 +145,42 @@ def test_a_winner_with_which_nothing_was_served_in_a_turn_is_not_better(nothing:
     assert claimed(in_turn([1.0, None, 1.0, 1.0], [2.0, nothing, 2.1, 2.0]), MOST).verdict is Verdict.BETTER
 
 
+def test_where_less_is_better_nothing_is_the_best_and_next_to_nothing_is_no_ratio() -> None:
+    some, none, little = [0.2, 0.3, 0.25], [0.0] * 3, [1e-9, 2e-6, 3e-12]
+    found = claimed(in_turn([*some], [*none]), LEAST)
+    assert found.verdict is Verdict.BETTER and found.gain is not None and found.gain <= 1000
+    assert claimed(in_turn([*some], [*little]), LEAST) == found
+    assert claimed(in_turn([*none], [*some]), LEAST).verdict is Verdict.WORSE
+    assert claimed(in_turn([*none], [*none]), LEAST).verdict is Verdict.OPEN
+    assert claimed(in_turn([*some], [*none]), MOST).verdict is Verdict.UNMEASURED
+
+
+def test_who_reads_nothing_because_more_fail_is_worse() -> None:
+    windows = in_turn([0.2, 0.3, 0.25], [0.0] * 3)
+    failing = [replace(one, failed={"error_rate_hz": 20.0 if one.value else 400.0}) for one in windows]
+    assert claimed(failing, LEAST).verdict is Verdict.WORSE
+
+
+def test_a_winner_that_serves_where_the_start_lets_nothing_be_measured_and_breaks_a_limit_is_better() -> None:
+    def of(*winners: float | None, fails: float = 0.0) -> Verdict:
+        left, found = iter(winners), []
+        for of_winner in candidates_turns(len(winners)):
+            one = replace(seen(next(left)), failed={"error_rate_hz": fails}) if of_winner else seen(None, True)
+            found.append(one)
+        return claimed(found, LEAST).verdict
+
+    assert of(1.0, 1.1, 1.0) is Verdict.BETTER
+    assert of(1.0, None, 1.0) is Verdict.UNMEASURED
+    assert of(1.0, 1.1, 1.0, fails=50.0) is Verdict.UNMEASURED
+    assert of(1.0, 1.1) is Verdict.UNMEASURED, "two windows against two may be chance"
+
+
+def test_a_window_in_which_no_request_completed_is_not_measured() -> None:
+    window = Window(0, 0.0, 10.0, {"workers": 3}, {"response_time_s": 0.0}, 0)
+    assert Seen.of(window, ["workers"], LEAST).value is None
+    assert Seen.of(replace(window, samples=1), ["workers"], LEAST).value == 0.0
+
+
 def test_the_spread_is_that_within_configurations_and_unknown_without_repeats() -> None:
     assert spread([seen(1.0, a=1), seen(5.0, a=2), seen(None, a=1)]) is None
     found = spread([seen(1.0, a=1), seen(math.e, a=1), seen(50.0, a=2), seen(50.0, a=2)])
