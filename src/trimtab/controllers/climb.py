@@ -1,9 +1,10 @@
 """Climbs one knob at a time: a neighbouring setting is tried, and the referee says whether it stays.
 
 What it promises. It proposes one change of one knob while nothing is on trial, never one that was tried on this
-workload in that direction and was not better, and it goes on in a direction that was. It decides nothing itself: what
-is not better goes back by the referee (`trimtab.referee`). Where no neighbour is left it holds. It leaves worker
-limits, keep-alive times and budgets to the methods that know their causes.
+workload in that direction and was not better, and it goes on in a direction that was. What the plant refuses is not
+proposed again before something else has come into force. It decides nothing itself: what is not better goes back by
+the referee (`trimtab.referee`). Where no neighbour is left it holds. It leaves worker limits, keep-alive times and
+budgets to the methods that know their causes.
 
 Equations, with x a setting, r the ratio, and d the width of the domain:
 
@@ -23,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from trimtab.controllers._knob import integer_knob, require, unjudged
-from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict
+from trimtab.core import Fate, Knob, Move, MoveState, Objective, Role, Trial, Verdict
 from trimtab.errors import UsageError
 
 _PART = 8
@@ -39,10 +40,18 @@ class ClimbState:
     Args:
         knobs: those it moves, in the order in which they are tried.
         last: knob and direction of the last trial; none before there was one.
+        refused: knobs and directions that the plant has refused since something came into force.
     """
 
     knobs: tuple[Knob, ...]
     last: tuple[str, int] = ("", 0)
+    refused: tuple[tuple[str, int], ...] = ()
+
+    def told(self, fate: Fate | None) -> ClimbState:
+        """The state once it is known what became of the last trial."""
+        if fate is not None and fate.state is MoveState.REFUSED and self.last not in self.refused:
+            return replace(self, refused=(*self.refused, self.last))
+        return replace(self, refused=()) if fate is not None and fate.state is MoveState.APPLIED else self
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,7 @@ class Climb:
 
     def step(self, state: ClimbState, trial: Trial) -> tuple[ClimbState, Move]:
         """The next neighbour to be tried, if any."""
+        state = state.told(trial.fate)
         for knob in state.knobs:
             if missing := unjudged(self.objective, trial.window, knob, 1):
                 return state, Move.hold(f"climb: {missing}")
@@ -91,12 +101,12 @@ class Climb:
         for knob, way in self._ordered(state):
             now = trial.window.configuration[knob.name]
             target = self._neighbour(knob, now, way)
-            if target == now or (knob.name, way) in trial.refuted:
+            if target == now or (knob.name, way) in trial.refuted.union(state.refused):
                 continue
             shown = f"{knob.domain.shown(target)} instead of {knob.domain.shown(now)}"
             move = Move({knob.name: target}, f"climb: trying {knob.name} {shown}", phase="trial", gain=self.gain)
             return replace(state, last=(knob.name, way)), move
-        return state, Move.hold("climb: every neighbour of what is in force was tried, and none was better")
+        return state, Move.hold("climb: no neighbour of what is in force is left: none that was tried was better")
 
     def _ordered(self, state: ClimbState) -> list[tuple[Knob, int]]:
         """Knobs and directions, the last trial's first, so that what was better goes on."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from tests._curve import worker_knob
 from trimtab.controllers.climb import Climb
-from trimtab.core import Domain, How, Judgement, Knob, Move, Objective, Trial, Verdict, Window
+from trimtab.core import Domain, Fate, How, Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.errors import UsageError
 
 
@@ -77,6 +78,23 @@ def test_it_goes_on_where_it_became_better() -> None:
 @pytest.mark.parametrize("judgement", [judged(Verdict.OPEN, final=False), judged(Verdict.WORSE)])
 def test_nothing_is_proposed_while_a_change_is_on_trial_or_has_just_gone_back(judgement: Judgement) -> None:
     assert proposed((SLICE,), trial({"slice": 1400}, judgement=judgement)).changes == {}
+
+
+def test_what_the_plant_refuses_is_not_proposed_again_before_something_came_into_force() -> None:
+    now = trial({"slice": 1400, "way": 0})
+    refused, applied = (Fate(state, {}, "a rule") for state in (MoveState.REFUSED, MoveState.APPLIED))
+    state, asked = METHOD.start((SLICE, WAY), 0), []
+    for fate in (None, refused, refused, refused, refused, applied):
+        state, move = METHOD.step(state, replace(now, fate=fate))
+        asked.append(dict(move.changes))
+    assert asked == [{"slice": 350}, {"slice": 5600}, {"way": 1}, {}, {}, {"way": 1}]
+
+
+def test_what_the_referee_holds_for_now_is_proposed_again() -> None:
+    now = trial({"slice": 1400})
+    state, _ = METHOD.step(METHOD.start((SLICE,), 0), now)
+    _, move = METHOD.step(state, replace(now, fate=Fate(MoveState.HELD, {"slice": 350}, "too few windows")))
+    assert move.changes == {"slice": 350}
 
 
 def test_what_was_not_measured_is_not_climbed() -> None:
