@@ -14,8 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from trimtab.controllers._knob import require
 from trimtab.errors import UsageError
-from trimtab.search.ask_and_tell import AskAndTell, AskState, worst
+from trimtab.search.ask_and_tell import AskAndTell, AskState, seed_of, worst
 from trimtab.search.evidence import Told
 from trimtab.search.space import Point, point_of
 
@@ -32,11 +33,12 @@ class Cma(AskAndTell):
     method: ClassVar[str] = "cma"
 
     def require(self) -> None:
-        """Refuses to start without the package.
+        """Refuses to start without the package, or with no step to begin with.
 
         Raises:
-            UsageError: cmaes is not installed.
+            UsageError: cmaes is not installed, or `sigma` is not above 0 and at most 1, the whole of a coordinate.
         """
+        require(0 < self.sigma <= 1, "sigma", self.sigma, "more than 0 and at most 1")
         try:
             import cmaes  # noqa: F401
         except ImportError:
@@ -51,7 +53,7 @@ class Cma(AskAndTell):
         middle = np.full(dimensions, 0.5)
         middle[: len(knobs)] = point_of(knobs, told[0].values)
         bounds = np.tile([0.0, 1.0], (dimensions, 1))
-        search = CMA(mean=middle, sigma=self.sigma, bounds=bounds, seed=state.seed)
+        search = CMA(mean=middle, sigma=self.sigma, bounds=bounds, seed=seed_of(state.seed))
         generation: list[tuple[np.ndarray, float]] = []
         for one in told[1:]:
             x = search.ask()

@@ -104,7 +104,7 @@ class NelderMead:
         found = None if missing or denied else self.objective.cost(trial.window)
         state, said = _told(replace(state, silent=0), math.inf if found is None else found, at)
         assert state.asked is not None
-        best = min(state.simplex, default=None)
+        best = min((one for one in state.simplex if one[0] < math.inf), default=None)
         incumbent = None if best is None else named(state.knobs, values_at(state.knobs, best[1]))
         changes = named(state.knobs, values_at(state.knobs, state.asked))
         return state, Move(changes, f"nelder_mead: {said}", phase="trial", incumbent=incumbent)

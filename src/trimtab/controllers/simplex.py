@@ -114,7 +114,7 @@ class Simplex:
         state = replace(state, silent=0, asked=state.asked if denied else now)
         state = told(state, math.inf if y is None else y)
         assert state.asked is not None
-        best = min(state.simplex, default=None)
+        best = min((one for one in state.simplex if one[0] < math.inf), default=None)
         incumbent = None if best is None else named(state.knobs, best[1])
         changes = named(state.knobs, state.asked)
         return state, Move(changes, f"simplex: {state.doing}", phase="trial", incumbent=incumbent)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trimtab.errors import UsageError
-from trimtab.search.ask_and_tell import AskAndTell, AskState
+from trimtab.search.ask_and_tell import AskAndTell, AskState, seed_of
 from trimtab.search.evidence import Told
 from trimtab.search.space import Point, point_of
 
@@ -44,7 +44,7 @@ class Tpe(AskAndTell):
 
         unit: optuna.distributions.BaseDistribution = optuna.distributions.FloatDistribution(0.0, 1.0)
         space = {knob.name: unit for knob in state.knobs}
-        study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=state.seed + len(state.told)))
+        study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed_of(state.seed, len(state.told))))
         for one in told:
             params = dict(zip(space, point_of(state.knobs, one.values), strict=True))
             kind = optuna.trial.TrialState.FAIL if one.y is None else optuna.trial.TrialState.COMPLETE

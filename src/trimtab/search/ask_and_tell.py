@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import Told, believed, beside_of, best_of, refused, unmeasured, y_of
 from trimtab.search.space import Point, Values, dropped, in_force, index_of, named, of_many, values_at
@@ -127,6 +129,11 @@ class AskAndTell:
         reason = f"{self.method}: trial {len(state.told)}{said}"
         move = Move(named(state.knobs, asked), reason, phase="trial", incumbent=incumbent)
         return replace(state, asked=asked, first=None), move
+
+
+def seed_of(*parts: int) -> int:
+    """A seed for libraries that take one of 32 bits, another one for other parts."""
+    return int(np.random.SeedSequence(parts).generate_state(1)[0])
 
 
 def worst(told: Sequence[Told]) -> float:

@@ -10,11 +10,14 @@ import pytest
 from tests._curve import NAME, seen, worker_knob
 from trimtab.controllers.apache2buddy import Apache2buddy
 from trimtab.controllers.brpc import Brpc
+from trimtab.controllers.cma import Cma
 from trimtab.controllers.gradient2 import Gradient2
 from trimtab.controllers.nelder_mead import NelderMead
+from trimtab.controllers.simplex import Simplex
 from trimtab.controllers.tpe import Tpe
 from trimtab.controllers.vegas import Vegas
-from trimtab.core import Objective, Trial
+from trimtab.core import Limit, Objective, Trial
+from trimtab.errors import UsageError
 from trimtab.search.space import point_of
 
 KNOB = worker_knob(maximum=1000)
@@ -98,3 +101,42 @@ def test_nelder_mead_takes_what_was_measured_for_its_vertex() -> None:
     reached = (800 + move.changes[NAME]) // 2
     state, _ = controller.step(state, Trial(seen(reached, 1, response_time_s=1.0)))
     assert state.simplex[0] == (1.0, point_of((KNOB,), (reached,)))
+
+
+def asked(controller: Any, seed: int, count: int = 6) -> list[int]:
+    """The first configurations that a search asks for, where all cost the same."""
+    state, limit, found = controller.start((KNOB,), seed), 100, []
+    for index in range(count):
+        state, move = controller.step(state, Trial(seen(limit, index, response_time_s=1.0)))
+        limit = move.changes[NAME]
+        found.append(limit)
+    return found
+
+
+@pytest.mark.parametrize("controller", [Tpe(Objective()), Cma(Objective())], ids=["tpe", "cma"])
+def test_every_seed_will_do_and_the_same_asks_for_the_same(controller: Any) -> None:
+    largest = 2**64 - 1
+    assert asked(controller, largest) == asked(controller, largest) != asked(controller, largest - 1)
+
+
+def test_tpe_does_not_ask_in_one_run_for_what_it_has_asked_for_under_the_seed_beside() -> None:
+    assert asked(Tpe(Objective()), 1)[1:] != asked(Tpe(Objective()), 2)[:-1]
+
+
+@pytest.mark.parametrize("sigma", [0.0, -0.1, 1.5, math.nan])
+def test_cma_says_beforehand_which_first_step_it_cannot_begin_with(sigma: float) -> None:
+    with pytest.raises(UsageError, match="allowed is more than 0 and at most 1"):
+        Cma(Objective(), sigma=sigma).start((KNOB,), 1)
+
+
+def test_a_simplex_stands_behind_nothing_that_failed() -> None:
+    """Else its incumbent would be the least of them by number."""
+    limited = Objective(limits=(Limit("cpu_ratio", 0.5),))
+    state, limit = Simplex(limited).start((KNOB,), 0), 100
+    for index in range(6):
+        state, move = Simplex(limited).step(state, Trial(seen(limit, index, response_time_s=1.0, cpu_ratio=0.9)))
+        assert move.incumbent is None
+        limit = move.changes[NAME]
+    silent = NelderMead(Objective(), patience=1)
+    _, move = silent.step(silent.start((KNOB,), 0), Trial(seen(150, 0)))
+    assert move.incumbent is None
