@@ -86,7 +86,9 @@ class Domain:
         return self.minimum + self.step * max(0, min(last, steps))
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int) and self.clip(value) == value
+        if not isinstance(value, int):
+            return False
+        return self.minimum <= value <= self.maximum and (value - self.minimum) % self.step == 0
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ class Knob:
             by = f" in steps of {d.step}" if d.step != 1 else ""
             why = f" ({d.limited_by})" if d.limited_by else ""
             allowed = " or ".join(d.choices) if d.choices else f"{d.minimum}..{d.maximum}{by}"
-            raise UsageError(f"{self.name} {value:g} is outside {allowed}{why}")
+            shown = str(value)[:40] if isinstance(value, int) else f"{value:g}"
+            raise UsageError(f"{self.name} {shown} is outside {allowed}{why}")
         return int(value)
 
 

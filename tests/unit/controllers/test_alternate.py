@@ -79,3 +79,9 @@ def test_a_knob_that_an_operator_takes_stays_out_and_what_was_found_is_not_forgo
 def test_a_setting_that_cannot_be_is_refused(settings: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Alternate(Objective(), settings=settings).start((worker_knob(),), 0)
+
+
+def test_a_number_beyond_all_bounds_is_refused_like_any_other() -> None:
+    with pytest.raises(UsageError, match="is outside") as refused:
+        Alternate(Objective(), settings=f"{NAME}={'9' * 400}").start((worker_knob(),), 0)
+    assert len(str(refused.value)) < 200
