@@ -144,6 +144,7 @@ class Claim:
         low: lower end of the 95 % interval; None where there is none.
         high: its upper end; None where there is none.
         turns: turns that count.
+        down: turns in which nothing was served or measured with it, and was with the start.
     """
 
     verdict: Verdict
@@ -152,11 +153,12 @@ class Claim:
     low: float | None = None
     high: float | None = None
     turns: int = 0
+    down: int = 0
 
     @property
     def promising(self) -> bool:
-        """Whether it is open, and a second round is worth its windows."""
-        known = self.gain is not None and self.low is not None
+        """Whether it is open and a second round is worth its windows: what served nothing once is no better then."""
+        known = self.gain is not None and self.low is not None and not self.down
         return self.verdict is Verdict.OPEN and known and (self.gain or 0.0) * (self.low or 0.0) > 1
 
 
@@ -235,7 +237,7 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
         verdict = Verdict.BETTER
     elif high < 1:
         verdict = Verdict.WORSE
-    return Claim(verdict, said, gain, low, high, len(logs))
+    return Claim(verdict, said, gain, low, high, len(logs), down)
 
 
 def _logs(pairs: Sequence[tuple[Seen, Seen]], objective: Objective) -> list[float]:

@@ -142,6 +142,7 @@ def test_a_winner_with_which_nothing_was_served_in_a_turn_is_not_better(nothing:
     assert claimed(in_turn([1.0] * 5, [2.0, 2.1, 2.0, 2.1, 2.0]), MOST).verdict is Verdict.BETTER
     found = claimed(in_turn([1.0] * 5, [2.0, 2.1, nothing, 2.1, 2.0]), MOST)
     assert found.verdict is Verdict.OPEN and "in 1 more" in found.why
+    assert not found.promising, "no further turns make it better, and each of them may serve nothing again"
     assert claimed(in_turn([1.0, None, 1.0, 1.0], [2.0, nothing, 2.1, 2.0]), MOST).verdict is Verdict.BETTER
 
 
