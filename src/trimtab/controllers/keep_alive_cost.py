@@ -192,7 +192,7 @@ class KeepAliveCost:
         r = window.readings
         most = min(1.0, MOST * window.duration_s)
         tally = state.tally.seen(r, now / 1e3, self.memory, most)
-        if tally == state.tally:
+        if tally is state.tally:
             return state, Move.hold("no idle period ended, so nothing is known of the time between requests")
         state = replace(state, tally=tally, prices=state.prices.measured(r), free=is_free(r, state.free))
         state = replace(state, longest_s=max(state.longest_s, now / 1e3))

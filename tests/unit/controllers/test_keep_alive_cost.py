@@ -322,6 +322,21 @@ def test_few_idle_periods_are_gathered_first() -> None:
     assert "50 idle periods so far, 200 are needed" in move.reason
 
 
+def test_idle_periods_that_are_all_alike_are_seen_however_many_are_remembered() -> None:
+    """Each client asks once and stays until the server's own time ends it; in the end no slot is free for others."""
+    controller = build()
+    state = controller.start((time_knob(),), 0)
+    alike = {f"intervals_ended@{bin_of(5.0)}": 500.0, "idle_connections": 2500.0, "idle_held_workers": 0.0}
+    for index in range(60):
+        readings = {**alike, "accept_queue_delay_s": 0.0005 if index < 50 else 8.0}
+        state, move = controller.step(state, Trial(window_at(5_000, readings, index)))
+        if move.changes:
+            break
+    assert move.changes[NAME] < 5_000, move.reason
+    _, move = controller.step(state, Trial(window_at(5_000, {"accept_queue_delay_s": 8.0}, index + 1)))
+    assert "no idle period ended" in move.reason
+
+
 def test_it_holds_when_the_time_in_force_is_not_known() -> None:
     controller = build()
     _, move = controller.step(
