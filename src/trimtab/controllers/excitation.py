@@ -2,7 +2,8 @@
 
 Promises one of two configurations in every window, drawn by a generator that depends on the seed alone, so that the
 input says nothing of the output and the same seed gives the same experiment. The sum of the two budgets stays what
-it was in the first window, so other classes are not touched. It decides nothing from what it reads.
+it was in the first window, so other classes are not touched; where M had been lowered below that sum it is M, as
+budgets beyond M are none. It decides nothing from what it reads.
 
     B_(k-1)(m) = high or low, by the white bit of window m;    B_k(m) = total - B_(k-1)(m)
 
@@ -96,7 +97,7 @@ class Excitation:
         upper, lower = (window.configuration.get(knob.name) for knob in (state.upper, state.lower))
         if upper is None or lower is None:
             return state, Move.hold("excitation: the budgets in force are not known")
-        total = state.total or upper + lower
+        total = state.total or min(upper + lower, window.configuration.get(state.upper.shares) or upper + lower)
         generator, one = (state.generator, 0) if state.seen < self.warm else bit(state.generator)
         wanted = self._budget(state.upper, state.lower, total, bool(one))
         now = ExcitationState(state.upper, state.lower, generator, total, state.seen + 1)

@@ -38,6 +38,16 @@ def test_the_share_is_of_what_the_two_classes_have() -> None:
     assert set(budgets(Excitation(OBJECTIVE), 3, 40, start=(10, 30))) == {20, 30}
 
 
+def test_where_m_was_lowered_below_the_budgets_m_is_shared_out() -> None:
+    controller = Excitation(OBJECTIVE)
+    state, now, seen = controller.start(budget_knobs(), 3), {"premium": 96, "basic": 32}, set()
+    for index in range(40):
+        state, move = controller.step(state, Trial(class_window(now, {}, index, workers=40)))
+        now |= {name.partition("@")[2]: value for name, value in move.changes.items()}
+        seen.add((now["premium"], now["basic"]))
+    assert seen == {(30, 10), (20, 20)}
+
+
 def test_another_seed_is_another_signal() -> None:
     assert budgets(Excitation(OBJECTIVE), 3, 40) != budgets(Excitation(OBJECTIVE), 4, 40)
 

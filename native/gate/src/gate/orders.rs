@@ -111,7 +111,9 @@ impl Gate<'_> {
                 .strip_prefix(BUDGET)
                 .and_then(|class| self.start.classes.iter().position(|one| one.name == class))
                 .ok_or_else(|| BadInput(format!("unknown knob {name:?}")))?;
-            budgets[class] = check::within(name, wanted, 0, i64::from(limit))? as u32;
+            // Of an M that was lowered live the budgets from before may lie beyond, and have to be put back.
+            let most = limit.max(self.start.limit);
+            budgets[class] = check::within(name, wanted, 0, i64::from(most))? as u32;
         }
         self.close_lanes();
         self.collect();

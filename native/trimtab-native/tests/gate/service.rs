@@ -83,6 +83,20 @@ fn budgets_change_at_one_instant_and_wrong_changes_change_nothing() {
 }
 
 #[test]
+fn a_budget_that_lay_beyond_a_lowered_limit_can_be_put_back() {
+    let bench = Bench::start("lowered", two_classes());
+    let mut control = bench.control();
+    for changes in [
+        json!({"max_request_workers": 1}),
+        json!({"process_budget@first": 1}),
+        json!({"process_budget@first": 2}),
+    ] {
+        let answer = control.ask(&json!({"type": "apply", "changes": changes}));
+        assert_eq!(answer["type"], "done", "{answer}");
+    }
+}
+
+#[test]
 fn a_client_that_gives_up_leaves_the_queue() {
     let bench = Bench::start("abort", two_classes());
     let server = Server::start(&bench);
