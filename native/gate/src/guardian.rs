@@ -56,7 +56,7 @@ pub fn run(start: &Start, run_directory: &RunDirectory, ledger: Ledger) -> anyho
                 Ok(End::Done) => std::process::exit(0),
                 Ok(End::Orphaned) => false,
                 Err(error) => {
-                    eprintln!("trimtab-native: gate: {error:#}");
+                    crate::say(format_args!("{error:#}"));
                     std::process::exit(1);
                 }
             },
@@ -101,7 +101,7 @@ fn watch(child: Pid, ledger: Ledger) -> anyhow::Result<bool> {
         }
         match pulse.look() {
             STANDS_STILL => {
-                eprintln!("trimtab-native: gate: it has stopped answering; starting another");
+                crate::say("it has stopped answering; starting another");
                 let _ = kill_process(child, Signal::KILL);
             }
             // A call that nothing interrupts: should it ever return, the gate does not.

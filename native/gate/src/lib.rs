@@ -29,6 +29,8 @@ mod sockets;
 mod sources;
 mod tally;
 
+use std::io::Write as _;
+
 use anyhow::Context as _;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use trimtab_wire::gate::Start;
@@ -58,6 +60,12 @@ pub fn run_stdio() -> anyhow::Result<()> {
     let ledger = Ledger::new(descriptors as usize).context("shared memory")?;
     confine::enter(start.user)?;
     guardian::run(&start, &run_directory, ledger)
+}
+
+/// Says one line on standard error. Whoever started the gate may be gone, and what nobody reads is no reason to end.
+fn say(text: impl std::fmt::Display) {
+    let line = format!("trimtab-native: gate: {text}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Closes what the program was started with but for its standard streams: it could lie beyond the ledger, and nobody could close it later.

@@ -58,9 +58,7 @@ impl Gate<'_> {
         if ends_ns == 0 || ends_ns > self.now_ns || self.budgets.open {
             return;
         }
-        eprintln!(
-            "trimtab-native: gate: no order from the controller in time: open, in order of arrival"
-        );
+        crate::say("no order from the controller in time: open, in order of arrival");
         self.close_lanes();
         settings.open.store(1, Relaxed);
         self.budgets.open = true;

@@ -1,7 +1,8 @@
 //! What dies, and what must outlive it.
 
 use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use rustix::process::{kill_process, prlimit, Pid, Resource, Rlimit, Signal};
@@ -84,6 +85,23 @@ fn a_gate_whose_guardian_is_killed_guards_the_next_one() {
     server.take(&bench);
     // What is left is ended here: the bench knows only the guardian that it started.
     kill(orphan);
+}
+
+#[test]
+fn a_gate_whose_words_nobody_hears_any_more_opens_all_the_same() {
+    let bench = Bench::start_by("unheard", two_classes(), || {
+        let (_, theirs) = UnixStream::pair().unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.stderr(OwnedFd::from(theirs));
+        command
+    });
+    let gate = bench.gate_pid();
+    let lease = json!({"type": "lease", "timeout_s": 0.2});
+    assert_eq!(bench.control().ask(&lease)["mode"], "budgets");
+    until("it is open", || {
+        bench.control().ask(&json!({"type": "read"}))["mode"] == "open"
+    });
+    assert_eq!(bench.gate_pid(), gate);
 }
 
 #[test]
