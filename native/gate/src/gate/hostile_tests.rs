@@ -1,3 +1,4 @@
+use rustix::event::{epoll, Timespec};
 use trimtab_wire::shared::{CLOSED, FREE, SLOTS};
 
 use super::super::pending_handshakes::BATCH;
@@ -186,5 +187,37 @@ fn a_flood_of_clients_at_its_own_doors_is_accepted_in_turns() {
         let accept = || rustix::net::accept(bench.gate.ledger.borrow(door));
         let left = std::iter::from_fn(|| accept().ok()).count();
         assert_eq!((left, flood.len()), (more, BATCH + more));
+    });
+}
+
+#[test]
+fn a_listener_that_was_let_go_does_not_wake_the_gate_although_another_process_has_it() {
+    with("let-go", |bench, _| {
+        let (socket, client) = pair().unwrap();
+        let _others = socket.try_clone().unwrap();
+        let (gate_end, worker_end) = sockets::pair().unwrap();
+        let ledger = bench.gate.ledger;
+        let gate_end = ledger.keep(gate_end, Kind::GateEnd, 0);
+        let listener = Listener {
+            number: ledger.keep(socket, Kind::Listener, gate_end),
+            gate_end,
+            worker_end: ledger.keep(worker_end, Kind::WorkerEnd, DEAD),
+            inode: 1,
+            local: ([127, 0, 0, 1], 81).into(),
+            owner: DEAD,
+            full: false,
+            paused: false,
+        };
+        bench.gate.serve_listener(listener).unwrap();
+        bench.gate.forget_dead_owners();
+        drop(client);
+        let mut events = Vec::with_capacity(4);
+        let (waiter, room) = (ledger.borrow(bench.gate.epoll), &mut events);
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        epoll::wait(waiter, rustix::buffer::spare_capacity(room), Some(&at_once)).unwrap();
+        assert_eq!(events.len(), 0);
     });
 }

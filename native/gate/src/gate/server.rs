@@ -135,6 +135,8 @@ impl Gate<'_> {
     /// The server of a listener is gone: nobody will serve what came to it.
     fn forget(&mut self, index: usize) {
         let listener = self.listeners.remove(index);
+        // Another process may have it still, and each connection to it would wake the gate for nothing, again and again.
+        self.unwatch(listener.number);
         for number in [listener.number, listener.gate_end, listener.worker_end] {
             self.close(number);
         }
