@@ -8,6 +8,7 @@ what it complains of stands in a log beside the store.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -85,12 +86,12 @@ class Auto:
             self._say(f"it has ended {len(self._starts)} times in {WITHIN_S:g} s; the keep-alive time stays: {stays}")
             return
         self._starts.append(now_s)
-        self._bound_store()
         log, null = os.fspath(self._run_dir.tuning_log), os.devnull
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         files = [(os.POSIX_SPAWN_OPEN, fd, null, os.O_RDWR, 0) for fd in (0, 1)]
         files.append((os.POSIX_SPAWN_OPEN, 2, log, flags, 0o600))
         try:
+            self._bound_store()
             self.pid = spawn(launcher.argv(os.getpid(), [], self._command()), os.environ, files)
         except OSError as error:
             self._say(f"the controller of the keep-alive time cannot be started: {error.strerror}")
@@ -102,11 +103,11 @@ class Auto:
         return [*what, "--duration", _FOREVER, *where]
 
     def _bound_log(self) -> None:
-        """Empties a log that has grown too long; its last part stays beside it, as .old."""
+        """Empties a log that has grown too long; its last part stays beside it, as .old, if there is room."""
         log = self._run_dir.tuning_log
         if _size_bytes(log) <= MOST_LOG_BYTES:
             return
-        with log.open("rb") as file:
+        with contextlib.suppress(OSError), log.open("rb") as file:
             file.seek(-MOST_LOG_BYTES, os.SEEK_END)
             _old(log).touch(0o600)
             _old(log).write_bytes(file.read(MOST_LOG_BYTES))

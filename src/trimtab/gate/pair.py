@@ -113,15 +113,7 @@ class Pair:
             TrimtabError: they ended or did not answer; the message carries what they said.
         """
         self._starts.append(self._clock.now_s())
-        theirs, self._stdin = os.pipe()
-        errors, their_errors = os.pipe()
-        try:
-            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            files = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((theirs, null, their_errors))]
-            self._pid = spawn([self._program, "gate"], os.environ, files)
-        finally:
-            for fd in (theirs, null, their_errors):
-                os.close(fd)
+        errors = self._spawned()
         self._listener = threading.Thread(target=self._listen, args=(errors,), name="trimtab-gate", daemon=True)
         self._listener.start()
         with contextlib.suppress(BrokenPipeError):
@@ -138,6 +130,29 @@ class Pair:
                 raise TrimtabError(f"the gate {why}: {' '.join(self._said) or 'it said nothing'}")
             self._clock.sleep(_STEP_S)
         self._running = True
+
+    def _spawned(self) -> int:
+        """Starts the guardian, and gives the descriptor at which its messages come.
+
+        Raises:
+            TrimtabError: the machine has no room for another process now, or for its descriptors.
+        """
+        opened = list[int]()
+        try:
+            for _ in range(2):
+                opened += os.pipe()
+            opened.append(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+            theirs, ours, errors, their_errors, null = opened
+            files = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((theirs, null, their_errors))]
+            self._pid = spawn([self._program, "gate"], os.environ, files)
+        except OSError as error:
+            for fd in opened:
+                os.close(fd)
+            raise TrimtabError(f"the gate cannot be started: {error.strerror}") from None
+        for fd in (theirs, null, their_errors):
+            os.close(fd)
+        self._stdin = ours
+        return errors
 
     def _answers(self) -> bool:
         if not self._run_dir.gated():

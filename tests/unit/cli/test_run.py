@@ -13,6 +13,7 @@ from tests._fake_gate import SPEC
 from tests._stranger import STRANGER, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import native
+from trimtab.cli import run
 from trimtab.errors import NativeError, TrimtabError
 from trimtab.gate import run_directory
 from trimtab.gate.launch import loadable, preloaded, require_active
@@ -100,6 +101,18 @@ def test_root_runs_nothing_that_somebody_else_can_change(
         assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
         assert f"{named}, because others can change it: {named} " in result.err
         assert not base.exists()
+
+
+def test_a_line_that_nobody_reads_any_more_does_not_end_who_watches_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, writing = os.pipe()
+    with open(reading, encoding="utf-8") as lines, open(writing, "w", encoding="utf-8") as errors:
+        monkeypatch.setattr("sys.stderr", errors)
+        run._say("the gate has ended")
+        assert lines.readline() == "trimtab run: the gate has ended\n"
+        lines.close()
+        run._say("starting it anew")
 
 
 def test_arguments_of_the_server_are_not_ours(trimtab: Trimtab) -> None:

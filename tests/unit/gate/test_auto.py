@@ -186,6 +186,20 @@ def test_its_store_is_bounded_when_it_is_started_anew(
     assert store.read_text() == "c"
 
 
+def test_a_log_or_a_store_that_cannot_be_put_aside_does_not_end_who_watches_the_server(
+    auto: Auto, run_dir: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOG", "STORE"):
+        monkeypatch.setattr(f"trimtab.gate.auto.MOST_{name}_BYTES", 100)
+    for path in (run_dir.tuning_log, run_dir.tuning_store):
+        path.write_text("x" * 200)
+        path.with_name(f"{path.name}.old").mkdir()
+    auto.begin(LEARNED)
+    auto.watch()
+    assert run_dir.tuning_log.stat().st_size == 0
+    assert said == ["the controller of the keep-alive time cannot be started: Is a directory"]
+
+
 def test_its_command_is_one_of_trimtabs_own(run_dir: RunDirectory) -> None:
     auto = Auto(run_dir, SystemClock(), print)
     command = auto._command()

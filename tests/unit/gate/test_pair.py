@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -116,6 +117,25 @@ def test_one_that_cannot_be_started_anew_leaves_the_server_alone(run_dir: RunDir
     gate.watch()
     assert said[1] == "the gate ended with 1: the metrics port is taken; the server goes on without it"
     gate.stop()
+
+
+def test_a_machine_without_room_for_a_process_leaves_the_server_alone(
+    run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*arguments: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    said: list[str] = []
+    gate = pair(run_dir, said)
+    kill(run_dir)
+    monkeypatch.setattr("trimtab.gate.pair.spawn", no_room)
+    before = len(os.listdir("/proc/self/fd"))
+    gate.watch()
+    assert said[1] == ("the gate cannot be started: Resource temporarily unavailable; the server goes on without it")
+    assert len(os.listdir("/proc/self/fd")) <= before
+    gate.watch()
+    gate.stop()
+    assert len(said) == 2
 
 
 def test_what_it_says_comes_in_lines_that_end_and_steer_no_terminal(run_dir: RunDirectory) -> None:
