@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trimtab.core.metric import of_class
 from trimtab.core.window import Window
 
 if TYPE_CHECKING:
@@ -68,6 +69,17 @@ class DelayGuarantee:
             return None if ratio is None else ratio / self.desired_ratio(k)
         return None if delay_s is None else delay_s / self.desired[k]
 
+    def least_quotient(self, window: Window, k: int) -> float | None:
+        """What the quotient would be at least if the oldest connection of a class were served at the window's end.
+
+        None where that does not say that it is above 1.
+        """
+        waited_s = window.readings.get(of_class("oldest_wait_s", self.classes[k]), 0.0)
+        limit_s = 0.0 if k == 0 and self.kind == RELATIVE else self.desired[k]
+        if k and self.relative_in(window):
+            limit_s = window.readings.get(self.delays[k - 1], 0.0) * self.desired_ratio(k)
+        return waited_s / limit_s if 0 < limit_s < waited_s else None
+
 
 @dataclass(frozen=True)
 class Score:
@@ -79,7 +91,8 @@ class Score:
         delay_sd_s: their standard deviation.
         quotient: quotient of all windows together; None when there was none. For a relative guarantee it comes from
             the ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of
-            ratios; otherwise it is the mean of the windows' quotients.
+            ratios; otherwise it is the mean of the windows' quotients. Of a class that nobody was served of it is the
+            mean of the least that they can be, where connections waited for too long.
         quotient_half: between which values the middle half of the windows' quotients lies; single windows of a ratio
             go far beyond any standard deviation.
         within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
@@ -129,7 +142,8 @@ def scores(guarantee: DelayGuarantee, windows: Sequence[Window]) -> tuple[Score,
 def _score(guarantee: DelayGuarantee, windows: Sequence[Window], k: int) -> Score:
     found = [window.readings.get(guarantee.delays[k]) for window in windows]
     delays = [value for value in found if value is not None]
-    quotients = [q for window in windows if (q := guarantee.quotient(window, k)) is not None]
+    quotient = guarantee.quotient if delays else guarantee.least_quotient
+    quotients = [q for window in windows if (q := quotient(window, k)) is not None]
     near = [q for q in quotients if is_within(q)]
     return Score(
         guarantee.classes[k],
@@ -156,8 +170,8 @@ def _overall(
     """The quotient of class k over all these windows."""
     if not quotients:
         return None
-    if guarantee.kind != RELATIVE:
-        return statistics.fmean(quotients)
     both = [w for w in windows if guarantee.ratio(w, k) is not None]
+    if guarantee.kind != RELATIVE or not both:
+        return statistics.fmean(quotients)
     above, below = (statistics.fmean(w.readings[guarantee.delays[i]] for w in both) for i in (k - 1, k))
     return below / above / guarantee.desired_ratio(k)

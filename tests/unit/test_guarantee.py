@@ -57,6 +57,32 @@ def test_one_window_with_a_delay_near_zero_does_not_decide_about_a_ratio() -> No
     assert second.quotient_half == pytest.approx((1.0, 1.0)), "a standard deviation would be 2970 %"
 
 
+@pytest.mark.parametrize(
+    ("kind", "desired", "a", "least"),
+    [
+        ("relative", (1, 3), 2.0, 5.0),
+        ("relative", (1, 3), None, None),
+        ("absolute", (4, 8), 4.0, 3.75),
+        ("absolute", (4, 40), 4.0, None),
+        ("hybrid", (4, 8), 2.0, 7.5),
+        ("hybrid", (4, 8), 5.0, 3.75),
+    ],
+)
+def test_a_class_that_waits_and_is_never_served_is_at_least_as_late_as_it_has_waited(
+    kind: str, desired: tuple[float, float], a: float | None, least: float | None
+) -> None:
+    """For 30 s by the end of every window."""
+    stuck = class_window({"a": 31, "b": 1}, {**delays({"a": a}), "oldest_wait_s@b": 30.0})
+    second = scores(guaranteed(kind, desired), [stuck] * 4)[1]
+    assert (second.delay_s, second.quotient) == (None, least)
+    assert second.kept is (None if least is None else False)
+
+
+def test_a_wait_that_ends_counts_once_as_the_delay_that_it_is() -> None:
+    stuck = class_window({"a": 31, "b": 1}, {**delays({"a": 4.0}), "oldest_wait_s@b": 30.0})
+    assert scores(guaranteed("absolute", (4, 8)), [stuck, seen(4.0, 8.0)])[1].quotient == 1.0
+
+
 def test_a_run_is_judged_by_its_second_half() -> None:
     windows = [seen(float(i), 1.0) for i in range(5)]
     assert list(settled(windows)) == windows[2:]

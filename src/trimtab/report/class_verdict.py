@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trimtab.core import Verdict, of_class
-from trimtab.guarantee import WITHIN, DelayGuarantee, Score, scores, settled
+from trimtab.guarantee import RELATIVE, WITHIN, DelayGuarantee, Score, scores, settled
 from trimtab.report.text import desired, seconds
 from trimtab.report.track import Track
 from trimtab.report.verdict import Judged
@@ -41,10 +41,18 @@ def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> t
         text, verdict = (
             (f"not kept for {' and '.join(broken)}", Verdict.WORSE) if broken else ("kept", Verdict.BETTER)
         )
+        unknown = [score.name for k, score in enumerate(found) if score.kept is None and _is_promised(guarantee, k)]
         if all(score.kept is None for score in found):
             text, verdict = "nothing can be said, no delay was measured", Verdict.UNMEASURED
+        elif unknown and not broken:
+            text = f"kept, but of {' and '.join(unknown)} nothing can be said"
         said.append(text if len(groups) == 1 else f"{label} {text}")
     return Judged(verdict, f"{guarantee.kind.capitalize()} delay guarantee: {'; '.join(said)}", _BASIS), rows
+
+
+def _is_promised(guarantee: DelayGuarantee, k: int) -> bool:
+    """Whether something is promised to class k; the first of a relative guarantee is only what others refer to."""
+    return k > 0 or guarantee.kind != RELATIVE
 
 
 def _unmet(track: Track, name: str) -> int:
@@ -57,5 +65,7 @@ def _row(guarantee: DelayGuarantee, k: int, score: Score) -> tuple[str, ...]:
     delay = "none" if score.delay_s is None else f"{seconds(score.delay_s)} ± {seconds(score.delay_sd_s)}"
     half = " to ".join(f"{one:.0%}" for one in score.quotient_half)
     share = "-" if score.quotient is None else f"{score.quotient:.0%} (half of the windows {half})"
+    if score.delay_s is None and score.quotient is not None:
+        share = f"over {score.quotient:.0%}, by the wait of those who were not served"
     within = "-" if score.within is None else f"{score.within:.0%} of {score.windows} windows"
     return score.name, desired(guarantee, k), delay, share, within

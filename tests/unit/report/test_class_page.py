@@ -83,6 +83,24 @@ def test_a_class_that_nobody_belongs_to_is_shown_as_none(store: Store) -> None:
     assert "nothing can be said" in text
 
 
+@pytest.mark.parametrize(
+    ("oldest_s", "said", "share"),
+    [
+        (0.0, "Absolute delay guarantee: kept, but of b nothing can be said", "-"),
+        (80.0, "Absolute delay guarantee: not kept for b", "over 1000%, by the wait of those who were not served"),
+    ],
+)
+def test_a_guarantee_is_not_called_kept_for_a_class_of_which_nobody_was_served(
+    store: Store, oldest_s: float, said: str, share: str
+) -> None:
+    (track,) = tracks(store, [write_guarantee(store, "absolute", windows=4)])
+    readings = {A: 4.0, "oldest_wait_s@b": oldest_s}
+    stuck = replace(track, windows=tuple(replace(w, readings=readings) for w in track.windows))
+    judged, table = class_verdict.judge({"": [stuck]}, promised([stuck]))
+    assert judged.headline == said
+    assert table[1][3:5] == ("none", share)
+
+
 def test_a_run_that_tunes_has_no_table_of_classes(store: Store) -> None:
     text = render(store, [write_run(store, "trim", always(whole(1.0)))])
     assert "Class by class" not in text
