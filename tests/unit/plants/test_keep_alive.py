@@ -61,6 +61,20 @@ def test_the_appointed_controller_leaves_the_time_to_auto(run_dir: RunDirectory)
     assert plant.time.setting() == Setting(AUTO, 900)
 
 
+@pytest.mark.parametrize("theirs", [Setting(FIXED, 400), OF_SERVER])
+def test_the_appointed_controllers_first_move_leaves_a_time_that_was_taken_from_it_just_now(
+    run_dir: RunDirectory, theirs: Setting
+) -> None:
+    plant = KeepAlive(FakeClock(), run_dir, appointed=True)
+    plant.time.write(Setting(AUTO, 900))
+    prepared = plant.prepare({KEEP_ALIVE: 450})
+    KeepAliveTime(run_dir.shared).write(theirs)
+    with pytest.raises(ApplyRefused, match=f"is no longer learned: it is {theirs}"):
+        plant.commit(prepared)
+    assert plant.time.setting() == theirs
+    plant.close()
+
+
 def test_nobody_else_moves_a_time_that_is_learned_already(plant: KeepAlive) -> None:
     plant.time.write(Setting(AUTO, 900))
     with pytest.raises(

@@ -185,6 +185,8 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
             raise self._edited(now)
         if now.in_charge is InCharge.AUTO and not self._appointed:
             raise ApplyRefused("the controller of 'trimtab run' has taken charge of the keep-alive time")
+        if self._appointed and now.in_charge is not InCharge.AUTO:
+            raise ApplyRefused(f"the keep-alive time is no longer learned: it is {now}")
         return now
 
     def _ms(self, setting: Setting) -> int:
