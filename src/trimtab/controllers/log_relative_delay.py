@@ -28,9 +28,12 @@ Departures from the paper
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 from trimtab.controllers.relative_delay import RelativeDelay
+
+_LARGEST = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ class LogRelativeDelay(RelativeDelay):
         return math.log(ratio)
 
     def ratio(self, value: float) -> float:
-        """The ratio of processes of which u_k is the logarithm."""
-        return math.exp(value)
+        """The ratio of processes of which u_k is the logarithm; infinite where it is too large to compute with."""
+        return math.exp(value) if value < _LARGEST else math.inf
 
 
 CONTROLLER = LogRelativeDelay

@@ -13,6 +13,7 @@ from trimtab.controllers import _needed
 from trimtab.controllers._pi import Pi
 from trimtab.controllers.absolute_delay import AbsoluteDelay, allot
 from trimtab.controllers.hybrid_delay import HybridDelay
+from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay, floored, proportions, whole
 from trimtab.core import Move, Objective, Trial, of_class
 from trimtab.errors import UsageError
@@ -86,6 +87,12 @@ def test_what_a_guard_or_a_gate_allotted_is_where_the_controller_goes_on_from() 
 def test_a_ratio_that_counts_as_no_more_than_a_bound_is_told_as_that(basic_s: float, said: str) -> None:
     reason = first(RELATIVE, delays({"premium": 10.0, "basic": basic_s})).reason
     assert f"basic:premium {said}desired 3 " in reason
+
+
+def test_a_gain_of_another_controllers_size_moves_a_logarithm_to_the_end_and_no_further() -> None:
+    controller = LogRelativeDelay(OBJECTIVE, TWO, (1.0, 3.0), gain=100.0)
+    move = first(controller, delays({"premium": 10.0, "basic": 0.001}))
+    assert move.changes == {"process_budget@premium": 127, "process_budget@basic": 1}
 
 
 def test_a_ratio_goes_on_from_the_budgets_in_force_too() -> None:
