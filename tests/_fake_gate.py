@@ -126,6 +126,8 @@ class FakeGate:
     def _answer(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["type"] == "read":
             return self.readings
+        if order["type"] == "lease":
+            self.mode = "budgets"
         if order["type"] == "apply":
             unknown = [name for name in order["changes"] if name not in self.values]
             if unknown:

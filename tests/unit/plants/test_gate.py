@@ -126,6 +126,26 @@ def test_what_another_run_left_is_found_and_undone(gate: FakeGate) -> None:
     plant.close()
 
 
+def test_a_gate_that_opened_when_its_controller_was_gone_is_left_over_and_an_undo_closes_it(gate: FakeGate) -> None:
+    gate.mode = "open"
+    plant = Gate(FakeClock(), gate.run_dir)
+    assert plant.leftover() == "the gate is open, because its controller's lease ran out"
+    plant.undo_leftover()
+    assert (gate.mode, gate.orders[-1]["type"], plant.leftover()) == ("budgets", "end_lease", "")
+    gate.mode, gate.values[PREMIUM] = "open", 7
+    assert plant.leftover().endswith(
+        "process_budget@premium is 7, not 60; the gate is open, because its controller's lease ran out"
+    )
+    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, gate.mode, gate.orders[-1]["type"], gate.values) == (
+        "undone\n",
+        "budgets",
+        "end_lease",
+        START,
+    )
+    plant.close()
+
+
 def test_the_undo_script_works_without_trimtab(gate: FakeGate, plant: Gate) -> None:
     script = plant.undo_script()
     assert script.startswith("#!/bin/sh\n")

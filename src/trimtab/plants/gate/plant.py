@@ -32,6 +32,8 @@ from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.shim import Shim
 
+_OPEN = "the gate is open, because its controller's lease ran out"
+
 
 class Gate(Plant):
     """A running gate.
@@ -153,8 +155,7 @@ class Gate(Plant):
             raise ApplyFailed(f"{read}; what was before is restored")
         self._set |= wanted
         self._generation = state.generation
-        opened = "the gate is open, because its controller's lease ran out: budgets wait for the next lease"
-        notes: tuple[str, ...] = () if state.mode == "budgets" else (opened,)
+        notes: tuple[str, ...] = (f"{_OPEN}: budgets wait for the next lease",) if _is_open(state) else ()
         if LIMIT in wanted and wanted[LIMIT] < prepared.before[LIMIT]:
             ended = retired(self._server, wanted[LIMIT], self.clock)
             notes += (f"{ended} idle processes beyond it end, and give their memory back",) if ended else ()
@@ -173,17 +174,21 @@ class Gate(Plant):
 
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
-        now = self.link.apply({}).configuration
-        other = [f"{n} is {now.get(n)}, not {value}" for n, value in self._at_start.items() if now.get(n) != value]
-        return f"the gate was moved since its start: {', '.join(other)}" if other and not self._set else ""
+        state = self.link.apply({})
+        now = {name: state.configuration.get(name) for name in self._at_start}
+        other = [f"{n} is {now[n]}, not {value}" for n, value in self._at_start.items() if now[n] != value]
+        moved = f"the gate was moved since its start: {', '.join(other)}" if other and not self._set else ""
+        return "; ".join(filter(None, (moved, _OPEN if _is_open(state) else "")))
 
     def undo_leftover(self) -> None:
-        """Puts back the budgets that the gate was started with.
+        """Puts back the budgets that the gate was started with; they hold also where it was open.
 
         Raises:
             PlantGone: the gate does not answer.
         """
+        self.link.lease()
         self.link.apply(self._at_start)
+        self.link.end_lease()
         self._set, self._original = {}, dict(self._at_start)
 
     def close(self) -> None:
@@ -213,3 +218,8 @@ class Gate(Plant):
         self._down.add(name)
         now = state.configuration.get(name)
         return OperatorEdit(name, f"{name} is {now} in the gate, where trimtab had set {self._set.get(name)}")
+
+
+def _is_open(state: State) -> bool:
+    """Whether who came first is served first, whatever the budgets are."""
+    return state.mode != "budgets"

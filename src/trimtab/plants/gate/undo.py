@@ -17,7 +17,9 @@ def script(control: Path, configuration: Mapping[str, int]) -> str:
         control: its control socket.
         configuration: knob name to value.
     """
-    order = codec.encode({"type": "apply", "changes": dict(configuration)})
+    # Who gives an order with a lease closes a gate that is open.
+    orders = ({"type": "lease"}, {"type": "apply", "changes": dict(configuration)}, {"type": "end_lease"})
+    order = "\n".join(map(codec.encode, orders))
     socket = shlex.quote(os.fspath(control))
     return f"""#!/bin/sh
 # Gives the gate back what was in force before trimtab moved it. A gate that has ended took its settings with it.
@@ -34,13 +36,16 @@ link = socket.socket(socket.AF_UNIX)
 link.settimeout(5)
 link.connect(sys.argv[1])
 link.sendall(sys.argv[2].encode() + b"\\n")
-print(link.makefile().readline(), end="")' "$control" "$order")
+link.shutdown(socket.SHUT_WR)
+print(link.makefile().read(), end="")' "$control" "$order")
 else
     echo "this needs socat, nc with -U, or python3" >&2
     exit 1
 fi
 case $answer in
-*'"done"'*) echo "undone" ;;
-*) echo "the gate answered: $answer" >&2; exit 1 ;;
+*'"refused"'*) ;;
+*'"done"'*) echo "undone"; exit 0 ;;
 esac
+echo "the gate answered: $answer" >&2
+exit 1
 """
