@@ -38,7 +38,7 @@ from trimtab.gate.run_directory import DEFAULT_NAME, RunDirectory, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.installation import require_trusted_as_root
-from trimtab.processes import Process, identify
+from trimtab.processes import Process, identify, listeners
 from trimtab.sensors import _shared_file
 
 PASSED_ON = (
@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     shim = loadable(require_trusted_as_root(native.shim_path(), "the shim"))
     if wanted is not None:
         require_trusted_as_root(native.program(), "the native program")
+    _require_ended(args.name)
     run_dir, pair, auto = claim(args.name), None, None
     signals = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -116,6 +117,22 @@ def run(args: argparse.Namespace) -> int:
             pair.stop()
         run_dir.release()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _require_ended(name: str) -> None:
+    """Makes sure that the server of a run of this name that was killed serves no more.
+
+    It goes on with the keep-alive time that was set last, and without its run directory nobody could set another.
+
+    Raises:
+        UsageError: it does.
+    """
+    left = run_directory.named(name)
+    known = left.owner() is not None or left.gated()  # `claim` says so
+    serving = [] if known else [one.pid for one in processes_of(left) if listeners(one.pid)]
+    if serving:
+        said = f"pid {serving[0]}, the server of a run that was killed, still serves"
+        raise UsageError(f"--name {name!r} is in use: {said}: end it first, or choose another name")
 
 
 def _started(server: list[str], environment: dict[str, str]) -> int:

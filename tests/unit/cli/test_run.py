@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from trimtab.errors import NativeError, TrimtabError
 from trimtab.gate import run_directory
 from trimtab.gate.launch import loadable, preloaded, require_active
 from trimtab.gate.run_directory import RunDirectory
+from trimtab.processes import identify
 from trimtab.sensors import _shared_file
 
 
@@ -68,6 +70,22 @@ def test_a_name_in_use_is_refused_and_left_alone(
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert f"--name 'web' is in use by pid {os.getpid()}" in result.err
     assert mine.owner() is not None
+
+
+def test_the_directory_of_a_killed_run_whose_server_still_serves_is_left_to_it(
+    trimtab: Trimtab, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_SHIM", __file__)
+    killed = run_directory.claim("web")
+    killed.pid_file.write_text(f"{os.getpid()} 1\n")  # the same id, started at another time
+    monkeypatch.setattr(run, "processes_of", lambda run_dir: [identify(os.getpid())])
+    with socket.create_server(("127.0.0.1", 0)):
+        result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"--name 'web' is in use: pid {os.getpid()}, the server of a run that was killed, still" in result.err
+    assert killed.pid_file.exists()
+    result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
+    assert "does not work with this trimtab" in result.err, "what only ends its last requests keeps no name"
 
 
 def test_a_shim_that_does_not_work_is_said_and_nothing_is_left(
