@@ -293,9 +293,8 @@ class Searching:
         return least > WARMER and all(one.configuration == state.start for one in (*windows, seen))
 
     def _unseen(self, state: SearchState[Any], seen: Seen) -> bool:
-        """Whether the start configuration was never measured yet, or at a rate of nothing."""
-        measured = seen.value is not None and (self.objective.minimize or seen.value > 0)
-        known = measured or state.trials or state.forgotten or state.warmest is not None
+        """Whether nothing was ever served yet at the start configuration, nor a limit seen broken."""
+        known = seen.served(self.objective) or seen.broken or state.trials or state.forgotten or state.warmest
         return not (self.experiments or known) and seen.configuration == state.start
 
     def _waits(self, state: SearchState[Any], window: Window) -> tuple[SearchState[Any], Move]:

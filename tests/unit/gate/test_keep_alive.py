@@ -40,7 +40,7 @@ def test_what_is_no_setting_is_refused(text: str) -> None:
         parse_setting(text)
 
 
-@pytest.mark.parametrize("text", ["0ms", "0.4ms", "3601s", "99999999999h"])
+@pytest.mark.parametrize("text", ["0ms", "0.4ms", "3601s", "99999h"])
 def test_an_absurd_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="outside of 1ms to 1h"):
         parse_setting(text)
