@@ -75,7 +75,7 @@ class Unused(MemoryPlant):
         self.until_s = until_s
 
     def readings(self) -> dict[str, float]:
-        return {} if self.clock.now_s() < self.until_s else super().readings()
+        return {} if self.clock.now_s() < self.until_s else dict(super().readings())
 
 
 def test_nothing_is_tried_before_the_start_was_measured() -> None:
