@@ -178,7 +178,7 @@ def test_what_a_killed_search_left_in_a_tier_is_undone_before_that_server_is_tun
 def test_a_killed_search_goes_on_with_its_trials_and_leaves_nothing_when_nothing_was_better(
     bed: Bed, path: Path
 ) -> None:
-    before, nothing = bed.state(), ("--maximize", "client_error_rate_hz")
+    before, nothing = bed.state(), ("--maximize", "memory_limit_bytes")
     process = subprocess.Popen(tune(bed, path, "--trials", 6, *nothing), stdout=subprocess.DEVNULL)
     changed(path, process)
     process.kill()
