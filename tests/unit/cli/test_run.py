@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,11 +78,12 @@ def test_the_directory_of_a_killed_run_whose_server_still_serves_is_left_to_it(
     killed = run_directory.claim("web")
     killed.pid_file.write_text(f"{os.getpid()} 1\n")  # the same id, started at another time
     monkeypatch.setattr(run, "processes_of", lambda run_dir: [identify(os.getpid())])
-    with socket.create_server(("127.0.0.1", 0)):
-        result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
+    monkeypatch.setattr(run, "listeners", lambda pid: (("127.0.0.1", 80),))
+    result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert f"--name 'web' is in use: pid {os.getpid()}, the server of a run that was killed, still" in result.err
     assert killed.pid_file.exists()
+    monkeypatch.setattr(run, "listeners", lambda pid: ())
     result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
     assert "does not work with this trimtab" in result.err, "what only ends its last requests keeps no name"
 
