@@ -89,8 +89,10 @@ def _require_loadable(path: Path, gated: bool, depth: int) -> None:
     if head.startswith(b"#!") and depth > 0:
         words = head[2:].split(b"\n", 1)[0].split()
         named = os.fsdecode(words[0]) if words else ""
-        if os.path.basename(named) == "env" and len(words) > 1:
-            named = shutil.which(os.fsdecode(words[1])) or ""
+        if os.path.basename(named) == "env":
+            # Its options (-S splits what follows) and variables come before the program.
+            after = (word for word in words[1:] if not word.startswith(b"-") and b"=" not in word)
+            named = shutil.which(os.fsdecode(next(after, b""))) or ""
         if not os.access(named, os.X_OK):
             raise UsageError(f"{path} is a script for {named!r}, which is no program")
         _require_loadable(Path(named), gated, depth - 1)

@@ -88,6 +88,8 @@ def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
     assert program.found(str(script), gated=False) == script
     script.write_text(f"#!{elf(tmp_path / 'static', PT_LOAD)}\n")
     assert "static is statically linked" in refused(script)
+    script.write_text(f"#!/usr/bin/env -S MODE=web {sys.executable} -u\n")
+    assert program.found(str(script), gated=False) == script
     script.write_text("#!/no/such/shell\n")
     assert "is a script for '/no/such/shell', which is no program" in refused(script)
 
