@@ -301,7 +301,8 @@ class Searching:
         """The move while nothing is known of the start configuration: none, and the end after a while."""
         state = replace(state, warming=state.warming + 1)
         missing = self.objective.missing(window)
-        why = f"{missing} not measured" if missing else f"{self.objective.metric} at 0"
+        idle = "no request completed" if window.samples == 0 else f"{self.objective.metric} at 0"
+        why = f"{missing} not measured" if missing else idle
         blind = f"nothing to compare with: {why} at the start configuration, {state.warming} windows by now"
         if state.warming < _WARMING:
             return state, Move.hold(f"{blind}; not yet a trial")

@@ -99,6 +99,17 @@ def test_a_search_on_a_server_that_nobody_uses_ends_and_has_tried_nothing() -> N
     assert "no improvement: nothing was measured" in " ".join(summary(tracks(run.store, [1])[0]))
 
 
+def test_where_no_request_completed_that_is_said_and_not_that_the_objective_was_at_0() -> None:
+    class Silent(Unused):
+        def readings(self) -> dict[str, float]:
+            return super().readings() or {"response_time_s": 0.7, "request_rate_hz": 0.0}
+
+    run, _ = search((20, 40), Silent(125))
+    run.go()
+    assert workers(run)[:4] == [10, 10, 10, 20]
+    assert "nothing to compare with: no request completed at the start" in run.store.moves(1)[0].move.reason
+
+
 def test_a_rate_of_nothing_is_no_start_to_compare_with() -> None:
     class Sells(Unused):
         def readings(self) -> dict[str, float]:
