@@ -201,8 +201,8 @@ class Searching:
         inner = self.inner.start(rest, state.seed) if own is None else own(state.inner, knob)
         lost_s, gained_s = harm(state, self.objective)
         start, winner = without(state.start, knob), without(state.winner, knob)
-        claim = None
-        if state.winner and start == winner:
+        claim = state.claim if state.winner == state.start else None
+        if state.winner not in ({}, state.start) and start == winner:
             claim = Claim(Verdict.SAME, f"no improvement: the winner differed from the start in {knob} alone")
         return replace(
             state,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests._memory_plant import WORKERS, MemoryPlant
+from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
 from tests.unit.test_loop import Run
 from tests.unit.test_trials import OBJECTIVE, Listed, Place, search, state_of, workers
 from trimtab import codec
 from trimtab.cli._summary import summary
 from trimtab.core import Knob, Move, Objective, Trial, Verdict
-from trimtab.referee.turns import Seen
+from trimtab.referee.turns import Claim, Seen
 from trimtab.replay import Past, replayed
 from trimtab.report.search import tables
 from trimtab.report.track import tracks
@@ -230,3 +230,14 @@ def test_a_knob_that_is_taken_leaves_what_was_lost_as_it_was() -> None:
 def test_where_less_is_better_a_reading_of_nothing_is_no_loss(values: tuple[float, ...], lost_s: float) -> None:
     trials = tuple(Seen({"workers": 10 * (i + 1)}, value, False, 10.0) for i, value in enumerate(values))
     assert harm(SearchState((WORKERS,), 0, None, start={"workers": 10}, trials=trials), OBJECTIVE) == (lost_s, 0.0)
+
+
+@pytest.mark.parametrize(("won", "said"), [(9, "the start in timeout alone"), (7, "nothing did better")])
+def test_what_was_claimed_of_the_start_itself_is_no_matter_of_a_knob_that_is_taken(won: int, said: str) -> None:
+    method = Searching(OBJECTIVE, Listed((20,)), Search(5, 3, None, 10.0))
+    found = Claim(Verdict.SAME, "no improvement: nothing did better than the start configuration")
+    start, winner = {"workers": 10, "timeout": 7}, {"workers": 10, "timeout": won}
+    claim = found if winner == start else None
+    state = SearchState((WORKERS, TIMEOUT), 0, Place(), start, winner=winner, claim=claim, ended="all are made")
+    after = method.withdraw(state, "timeout").claim
+    assert after is not None and after.verdict is Verdict.SAME and said in after.why
