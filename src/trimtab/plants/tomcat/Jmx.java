@@ -24,7 +24,6 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -172,7 +171,7 @@ final class Jmx {
                         names.add(name.toString());
                     }
                 }
-                Collections.sort(names);
+                names.sort(null);
                 return names;
             case "read":
                 List<Object> found = new ArrayList<>();
@@ -181,14 +180,11 @@ final class Jmx {
                 }
                 return found;
             case "set":
-                ObjectName bean = new ObjectName(words[2]);
-                set(beans, bean, words[3], words[4]);
-                return true;
             case "undo":
-                ObjectName spot = new ObjectName(words[2]);
-                String now = String.valueOf(beans.getAttribute(spot, words[3]));
-                if (Arrays.asList(words).subList(5, words.length).contains(now)) {
-                    set(beans, spot, words[3], words[4]);
+                ObjectName bean = new ObjectName(words[2]);
+                List<String> ours = Arrays.asList(words).subList(5, words.length);
+                if (words[0].equals("set") || ours.contains(String.valueOf(beans.getAttribute(bean, words[3])))) {
+                    set(beans, bean, words[3], words[4]);
                 }
                 return true;
             case "call":
