@@ -7,7 +7,7 @@ import pytest
 from tests._memory_plant import FakeClock
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
-from trimtab.plants.squid.manager import CacheMemory, Counters, Memory, ServiceTimes, find, times
+from trimtab.plants.squid.manager import CacheMemory, Counters, Memory, ServiceTimes, Times, find, times
 
 URL = "http://127.0.0.1:3128/squid-internal-mgr/"
 OK = b"HTTP/1.1 200 OK\r\nServer: squid/5.7\r\n\r\n"
@@ -59,6 +59,14 @@ def test_two_pages_give_rate_ratio_and_times_and_our_own_requests_are_left_out()
     assert found["service_time_p95_s"] == pytest.approx(0.102775413)
     assert found["miss_time_s"] == pytest.approx(0.102775413)
     assert found["requests_under_way"] == pytest.approx(50 * 0.4 * 0.102775413)
+
+
+def test_a_page_of_ours_that_had_to_wait_is_no_request_of_the_users() -> None:
+    before = Times({"client_http.allSvcTime": {0.0: 5, 1.0: 1, 60.0: 2}}, 6)
+    after = Times({"client_http.allSvcTime": {0.0: 7, 1.0: 3, 2.1: 1, 60.0: 5}}, 11)
+    found = times(before, after, 1.0)
+    assert found["request_rate_hz"] == 3
+    assert found["service_time_s"] == pytest.approx(0.06)
 
 
 def test_nothing_that_came_has_no_times() -> None:
