@@ -53,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams()
+    _have_numpy_start_no_threads()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -93,6 +94,18 @@ def _prepare_streams() -> None:
             setattr(sys, name, os.fdopen(null, mode, encoding="utf-8"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _have_numpy_start_no_threads() -> None:
+    """Has OpenBLAS compute in the thread that asks, where the user wants nothing else.
+
+    By itself it starts one for each further CPU when it is loaded, numpy's and scipy's one each: in a server's
+    container with a limit of processes (`pids.max`) these are then missing to the server, and where they cannot be
+    started it raises SIGINT. What is computed here is too small for them. `os.environ` stays as it was, so the
+    servers of `trimtab run` do not have it.
+    """
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.putenv("OPENBLAS_NUM_THREADS", "1")
 
 
 def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Parser]:

@@ -116,6 +116,23 @@ def test_help_loads_no_verb() -> None:
         assert f"'{module}'" not in done.stderr
 
 
+@pytest.mark.parametrize(("wanted", "alone"), [({}, True), ({"OPENBLAS_NUM_THREADS": "3"}, False)])
+def test_numpy_starts_no_threads_unless_the_user_wants_some_and_no_server_inherits_that(
+    wanted: dict[str, str], alone: bool
+) -> None:
+    code = (
+        "import os; from trimtab.cli import main; main(['--version']); import numpy, scipy.linalg; "
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    without = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**without, **wanted}, capture_output=True, text=True, check=True
+    )
+    threads, inherited = done.stdout.split()[-2:]
+    assert (threads == "1") is alone
+    assert inherited == wanted.get("OPENBLAS_NUM_THREADS", "None")
+
+
 def test_tuning_loads_no_plotting_library() -> None:
     code = (
         "import sys; from trimtab.cli import main;"
