@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import NotMeasured
+
+_VERSIONS = {"cgroup": 1, "cgroup2": 2}
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,17 @@ class Group:
 
 @dataclass(frozen=True)
 class _Mount:
-    controllers: frozenset[str]
+    options: frozenset[str]
     root: str
     point: Path
     version: int
+
+    def holds(self, names: frozenset[str]) -> bool:
+        """Whether it is the hierarchy of these controllers; version 2 has them all, and names none.
+
+        There are more options than controllers, such as seclabel under SELinux.
+        """
+        return names <= self.options if names else self.version == 2
 
 
 def groups(pid: int, root: Path = Path("/")) -> dict[str, Group]:
@@ -66,7 +77,7 @@ def groups(pid: int, root: Path = Path("/")) -> dict[str, Group]:
         _, controllers, path = line.split(":", 2)
         names = frozenset(filter(None, controllers.split(",")))
         for mount in mounts:
-            if mount.controllers == names and (group := _placed(mount, path)):
+            if mount.holds(names) and (group := _placed(mount, path)):
                 for name in names or {""}:
                     found[name] = group
                 break
@@ -107,14 +118,15 @@ def _mounts(lines: list[str], root: Path) -> list[_Mount]:
     for line in lines:
         before, _, after = line.partition(" - ")
         fields, (kind, _, options) = before.split(" "), after.split(" ", 2)
-        point = root / fields[4].lstrip("/")
-        if kind == "cgroup2":
-            found.append(_Mount(frozenset(), fields[3], point, 2))
-        elif kind == "cgroup":
-            flags = set(options.split(",")) - {"rw", "ro", "xattr", "clone_children", "noprefix"}
-            names = frozenset(f for f in flags if not f.startswith("release_agent="))
-            found.append(_Mount(names, fields[3], point, 1))
+        if kind in _VERSIONS:
+            top, point = map(_unescaped, fields[3:5])
+            found.append(_Mount(frozenset(options.split(",")), top, root / point.lstrip("/"), _VERSIONS[kind]))
     return found
+
+
+def _unescaped(text: str) -> str:
+    """A path of mountinfo, in which blanks, newlines and backslashes are octal: of `a\\x2db.scope`, say."""
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)
 
 
 def _placed(mount: _Mount, path: str) -> Group | None:
