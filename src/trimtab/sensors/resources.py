@@ -219,7 +219,8 @@ class _Sources:
         own, opened = found.get(""), {}
         for name, resource in _PRESSURES.items():
             path = root / "proc" / "pressure" / resource
-            if own is not None and not own.is_top() and (own.path / f"{resource}.pressure").exists():
+            # At the top that is the machine's too, but in a container, whose own group it is.
+            if own is not None and (own.path / f"{resource}.pressure").exists():
                 path = own.path / f"{resource}.pressure"
             try:
                 file = KernelFile(path)
