@@ -71,11 +71,15 @@ class Ports:
     Args:
         ports: the ports.
 
+    Attributes:
+        cpus: the CPUs on which it counts.
+
     Raises:
         NotMeasured: the counter cannot be had, with the reason.
     """
 
     def __init__(self, ports: Sequence[int]) -> None:
+        self.cpus: set[int] = set()
         self._fds: list[int] = []
         number = _PERF_EVENT_OPEN.get(platform.machine())
         if number is None:
@@ -87,7 +91,8 @@ class Ports:
         attributes = struct.pack("=IIQ", PERF_TYPE_TRACEPOINT, PERF_ATTR_SIZE_VER0, event)
         buffer = ctypes.create_string_buffer(attributes, PERF_ATTR_SIZE_VER0)
         try:
-            for cpu in sorted(_online()):
+            self.cpus = _online()
+            for cpu in sorted(self.cpus):
                 fd = _libc.syscall(number, buffer, -1, cpu, -1, ctypes.c_ulong(PERF_FLAG_FD_CLOEXEC))
                 if fd < 0:
                     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -141,18 +146,18 @@ class Arrivals:
 
     def __init__(self, ports: Sequence[int], pid: int, visitor: Visitor | None) -> None:
         self._namespace = Namespace(pid)
+        self._watched = tuple(ports)
         self._visitor = visitor
         self._ours_there = visitor is not None and visitor.port in ports
         self._ports: Ports | None = None
-        self.source = f"tracepoint sock:inet_sock_set_state on {', '.join(map(str, ports))}"
-        try:
-            self._ports = Ports(ports)
-        except NotMeasured as error:
-            self.source = f"PassiveOpens of the network namespace, all its ports ({error})"
+        self._count_ports()
         self._mark = self._counts()
 
     def mark(self) -> None:
-        """Counts from here."""
+        """Counts from here, also on CPUs that were added since: a counter is of those that there were."""
+        if self._ports is not None and self._ports.cpus != _online():
+            self._ports.close()
+            self._count_ports()
         self._mark = self._counts()
 
     def since_mark(self) -> int:
@@ -173,6 +178,15 @@ class Arrivals:
         if self._ports is not None:
             self._ports.close()
 
+    def _count_ports(self) -> None:
+        """Opens the counter on the ports, if it can be had."""
+        self._ports = None
+        try:
+            self._ports = Ports(self._watched)
+            self.source = f"tracepoint sock:inet_sock_set_state on {', '.join(map(str, self._watched))}"
+        except NotMeasured as error:
+            self.source = f"PassiveOpens of the network namespace, all its ports ({error})"
+
     def _counts(self) -> tuple[int, int, int]:
         """Connections so far: in the namespace, on the ports, and ours."""
         here = self._ports.count() if self._ports is not None else 0
@@ -187,7 +201,7 @@ def _filter(fd: int, ports: Sequence[int]) -> None:
 
 
 def _online() -> set[int]:
-    """The CPUs that are online; a CPU that is added later is not counted."""
+    """The CPUs that are online."""
     return cpus(Path("/sys/devices/system/cpu/online").read_text(encoding="ascii"))
 
 

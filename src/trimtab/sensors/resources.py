@@ -14,7 +14,8 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 
 A reading whose source this kernel does not have is absent; `probe` says which and why. Files stay open and are read
 again from their start. A window goes by the limits at its start: where they, or the server's groups or CPUs, are
-others than at the start of the one before, all is opened anew and counted from there.
+others than at the start of the one before, all is opened anew and counted from there. The time of a CPU that goes off
+in mid-window goes with it: what it makes go back is not measured.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class Resources(Sensor):
         self._last = now_s, elapsed_s, totals
         if elapsed_s <= 0:
             raise NotMeasured("no time has passed since the window began")
-        readings = {n: (totals[n] - self._marks[n]) / elapsed_s for n in totals if n in self._marks}
+        grown = {name: total - self._marks[name] for name, total in totals.items() if name in self._marks}
+        readings = {name: more / elapsed_s for name, more in grown.items() if more >= 0}
         if sources.cpu is not None:
             readings["cpu_cores"] = sources.cpu.cores
         if demand is not None:
@@ -180,7 +182,8 @@ class _Sources:
         was = _content(membership)
         self._pid, self._root, self._bound = pid, root, bound_to(pid, root)
         found = groups(pid, root)
-        self._limits = {membership: was} | {path: _content(path) for path in _limit_files(found)}
+        online = root / "sys" / "devices" / "system" / "cpu" / "online"
+        self._limits = {membership: was} | {path: _content(path) for path in (online, *_limit_files(found))}
         self.missing: dict[str, str] = {}
         self.cpu: Cpu | None = None
         self.memory: GroupMemory | MachineMemory | None = None
@@ -201,7 +204,7 @@ class _Sources:
         self.worker_period_s = self.worker.period_s
 
     def outdated(self) -> bool:
-        """Whether the server is in other groups, or bound to other CPUs, by now, or has other limits.
+        """Whether the server has other groups, CPUs or limits by now, or other CPUs are on.
 
         A controller without a file has none.
         """

@@ -333,6 +333,33 @@ def test_a_server_that_is_bound_to_a_cpu_has_no_others_and_what_others_do_there_
     assert watched.window({})["cpu_cores"] == 4
 
 
+def cpus(online: str, *ticks: int) -> dict[str, object]:
+    """What each CPU that is on has computed so far, of two that are busy all the time."""
+    each = "".join(f"cpu{cpu} {of_one} 0 0 7 9\n" for cpu, of_one in enumerate(ticks))
+    return {"sys/devices/system/cpu/online": online, "proc/stat": f"cpu  {sum(ticks)} 0 0 900 50\n{each}"}
+
+
+def test_cpus_that_are_added_to_a_machine_count_from_the_next_window_on(tmp_path: Path) -> None:
+    machine(tmp_path, "0::/\n", V2_MOUNTS)
+    write(tmp_path, cpus("0-1", 0, 0))
+    watched = Watched(tmp_path)
+    assert watched.window(cpus("0-1", 200, 200))["cpu_ratio"] == pytest.approx(1.0)
+    watched.window(cpus("0-3", 400, 400, 0, 0))
+    after = watched.window(cpus("0-3", 500, 500, 100, 100))
+    assert (after["cpu_cores"], after["cpu_ratio"]) == pytest.approx((4, 0.5))
+
+
+def test_a_cpu_that_goes_off_in_mid_window_makes_no_use_of_less_than_nothing(tmp_path: Path) -> None:
+    """CPU 3 of those to which the server is bound; its time is in no file any more."""
+    machine(tmp_path, "0::/\n", V2_MOUNTS)
+    bound: dict[str, object] = {f"proc/{PID}/status": "RssAnon: 0 kB\nCpus_allowed_list:\t2-3\n"}
+    write(tmp_path, {**bound, **cpus("0-3", 0, 0, 900, 900)})
+    watched = Watched(tmp_path)
+    assert "cpu_ratio" not in watched.window(cpus("0-2", 0, 0, 1000))
+    after = watched.window(cpus("0-2", 0, 0, 1100))
+    assert (after["cpu_cores"], after["cpu_ratio"]) == pytest.approx((1, 0.5))
+
+
 @pytest.mark.parametrize("group", ["memory/mem/web", "memory/mem"])
 def test_limits_of_version_1_are_followed(tmp_path: Path, group: str) -> None:
     version_1(tmp_path)
