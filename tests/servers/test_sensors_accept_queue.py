@@ -18,6 +18,7 @@ from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import Namespace, Ports
 from trimtab.sensors.accept_queue import AcceptQueue, probe
+from trimtab.sensors.server_status import ServerStatus
 
 pytestmark = pytest.mark.server
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: perf counters, namespaces")
@@ -175,6 +176,9 @@ def test_connections_of_trimtab_itself_do_not_count(stack: ExitStack) -> None:
         port = 0
         connections = 0
 
+        def ours(self) -> int:
+            return 3
+
     class Clock:
         seconds = 0.0
 
@@ -192,7 +196,33 @@ def test_connections_of_trimtab_itself_do_not_count(stack: ExitStack) -> None:
     connected(stack, port, 10)
     us.connections += 3
     clock.seconds = 2.0
-    assert queue.read()["connection_rate_hz"] == 7 / 2
+    readings = queue.read()
+    assert readings["connection_rate_hz"] == 7 / 2
+    assert readings["accept_queue_length"] == 7 / 2, "it grew evenly from 0"
+    assert readings["accept_queue_delay_s"] == 1.0
+    assert readings["accept_rate_hz"] == 0
+
+
+def test_our_own_questions_that_wait_with_nobody_else_are_no_queue(stack: ExitStack) -> None:
+    """All workers of a server are busy for minutes, as with downloads, and nobody else comes."""
+    port = listening(stack)
+    page = ServerStatus(f"http://127.0.0.1:{port}/server-status", SystemClock())
+    queue = AcceptQueue([("127.0.0.1", port)], SystemClock(), os.getpid(), page)
+    for one in (page, queue):
+        stack.callback(one.close)
+        one.begin()
+    until_s = time.monotonic() + 60
+    while page.ours() < 3 and time.monotonic() < until_s:
+        time.sleep(page.sampling_period_s)
+        page.sample()
+        queue.sample()
+    assert queue.length() >= 3, "they do wait there"
+    readings = queue.read()
+    assert (readings["accept_queue_length"], readings["accept_rate_hz"]) == (0, 0)
+    connected(stack, port, 5)
+    queue.begin()
+    time.sleep(0.01)
+    assert queue.read()["accept_queue_length"] == 5
 
 
 def test_attempts_that_find_a_full_queue_are_refused(stack: ExitStack) -> None:

@@ -128,6 +128,10 @@ class Visitor(Protocol):
         """Connections it has made so far."""
         ...
 
+    def ours(self) -> int:
+        """Those of them that wait now to be served."""
+        ...
+
 
 class Arrivals:
     """Connections that enter the accept queues of a server, without those of trimtab.

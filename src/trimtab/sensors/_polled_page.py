@@ -14,6 +14,7 @@ known. Taken for one of the new window's start it would count what was served be
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 from abc import ABC, abstractmethod
@@ -164,6 +165,12 @@ class Polled(Sensor, ABC, Generic[P]):
     def latest(self) -> P | None:
         """The newest page since `begin`; None when there is none."""
         return self._within[-1].page if self._within else None
+
+    def ours(self) -> int:
+        """Our requests that wait now: those that the server has not answered yet."""
+        with contextlib.suppress(NotMeasured):  # said at the next call of this sensor itself
+            self._collect()
+        return len(self._under_way)
 
     def close(self) -> None:
         """Gives up the requests under way; may be called twice."""

@@ -22,13 +22,15 @@ What the figures leave out. A connection that waits across an edge of the window
 it: W is that of the window's own connections when the queue is as long at its end as at its start, or changed
 little against the number that came. An attempt that found the queue full is not in W but in
 `listen_overflow_rate_hz`; its client tries again after 1 s, and so may count more than once. The connections that
-trimtab makes to read the status page are subtracted. When connections wait and none comes, W is not known and absent.
+trimtab makes to read the status page are subtracted, from those that come and from those that wait: where all workers
+are busy for long, up to eight of ours may be the only ones that wait. When connections wait and none comes, W is not
+known and absent.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.core.finding import Finding
@@ -51,7 +53,6 @@ class AcceptQueue(Sensor):
         clock: the loop's clock.
         pid: a process of the server, for its network namespace.
         visitor: whose connections are ours and do not count; None when there is none.
-        ours: how many of the connections that wait now are ours, which are not counted.
     """
 
     name = "accept-queue"
@@ -76,13 +77,12 @@ class AcceptQueue(Sensor):
         clock: Clock,
         pid: int,
         visitor: Visitor | None = None,
-        ours: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._ours = ours
         self._listeners = tuple(listeners)
         self._clock = clock
         self._pid = pid
         self._visitor = visitor
+        self._guest = visitor if visitor is not None and visitor.port in {port for _, port in listeners} else None
         self._queues: Queues | None = None
         self._arrivals: Arrivals | None = None
         self._netstat: KernelFile | None = None
@@ -103,7 +103,8 @@ class AcceptQueue(Sensor):
         self._overflows = _overflows(netstat)
         sockets = self._ask(queues)
         self._drops = {s.cookie: s.drops for s in sockets if s.drops is not None}
-        self._length = self._peak = self._before = sum(s.length for s in sockets)
+        self._peak = sum(s.length for s in sockets)
+        self._length = self._before = self._without_ours(self._peak)
         self._began_s = self._last_s = self._clock.now_s()
         self._area = 0.0
 
@@ -195,10 +196,14 @@ class AcceptQueue(Sensor):
     def _add(self, length: int) -> None:
         """Adds the time since the last sample to the integral, by the trapezoidal rule."""
         self._peak = max(self._peak, length)
-        length = max(0, length - self._ours())
+        length = self._without_ours(length)
         now_s = self._clock.now_s()
         self._area += (self._length + length) / 2 * (now_s - self._last_s)
         self._length, self._last_s = length, now_s
+
+    def _without_ours(self, length: int) -> int:
+        """Those of the connections that wait which are not ours."""
+        return length if self._guest is None else max(0, length - self._guest.ours())
 
     def _refused(self, sockets: list[Listening], netstat: KernelFile, came: int) -> int:
         """Attempts that found a full queue since `begin`: the least number that the kernel's counters allow.

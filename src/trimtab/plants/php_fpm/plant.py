@@ -209,4 +209,4 @@ def _queue_of(fpm: Attached, clock: Clock, visitor: PoolStatus) -> UnixQueue | A
     _, address = endpoint(fpm.listen)
     if isinstance(address, str):
         return UnixQueue(address, clock, fpm.master.pid, visitor.ours)
-    return AcceptQueue([address], clock, fpm.master.pid, visitor, ours=visitor.ours)
+    return AcceptQueue([address], clock, fpm.master.pid, visitor)

@@ -17,7 +17,6 @@ there, and up to a second old for TCP: the queue is read from the kernel (`unix_
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 from collections.abc import Callable, Mapping
@@ -159,11 +158,7 @@ class PoolStatus(Polled[Page]):
 
     def ours(self) -> int:
         """Our requests that wait at the pool's socket now."""
-        if self.status_page.apart:
-            return 0
-        with contextlib.suppress(NotMeasured):  # said at the next call of this sensor itself
-            self._collect()
-        return len(self._under_way)
+        return 0 if self.status_page.apart else super().ours()
 
     def begin(self) -> None:
         """Marks the start of a window.

@@ -130,6 +130,10 @@ class Visitor:
         """Connections that they have made so far."""
         return sum(page.connections for page in self._pages)
 
+    def ours(self) -> int:
+        """Those of them that wait now to be served."""
+        return sum(page.ours() for page in self._pages)
+
 
 class ManagerPage(PolledPage[P], Generic[P]):
     """One page of the cache manager.
