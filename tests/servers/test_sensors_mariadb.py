@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pymysql
 import pytest
 
+from tests._memory_plant import StillClock
 from tests.servers._private_mariadb import Bed, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
@@ -91,6 +92,30 @@ def test_a_window_without_work_has_none(bed: Bed) -> None:
         dict.fromkeys((name for name in seen.readings if name.endswith("_rate_hz")), 0.0)
     )
     assert "service_time_s" not in seen.readings
+
+
+def test_what_trimtab_asks_between_two_windows_is_no_statement_of_users(bed: Bed) -> None:
+    """The loop reads the configuration in force after each window, however soon the next one begins."""
+    clock = StillClock()
+    sensor = MariadbStatus(process.MariadbServer.find(bed.testbed.pid), Credentials("root"), clock)
+    with closing(sensor), bed.root() as plant, plant.cursor() as cursor:
+        until(lambda: _quiet(sensor), "somebody else is at work")
+        for _ in range(3):
+            sensor.begin()
+            clock.seconds += 1.0
+            assert sensor.read()["request_rate_hz"] == 0
+            cursor.execute("SELECT @@GLOBAL.max_connections")
+
+
+def test_what_an_ended_conversation_of_ours_has_asked_is_no_statement_of_users(bed: Bed) -> None:
+    (before,) = bed.sql("SELECT @@GLOBAL.wait_timeout")[0]
+    bed.sql("SET GLOBAL wait_timeout = 1")
+    try:
+        with watched(bed) as seen:
+            time.sleep(2.5)
+        assert seen.count("request_rate_hz") == 0
+    finally:
+        bed.sql(f"SET GLOBAL wait_timeout = {before}")
 
 
 def test_the_time_of_a_statement_is_the_one_that_its_client_waits(bed: Bed) -> None:

@@ -269,7 +269,7 @@ def test_a_connection_is_waited_for_no_longer_than_is_left_for_the_answer(
 
 def saying(rows: object) -> Any:
     """A conversation in which every question has this answer."""
-    return SimpleNamespace(ask=lambda *_: rows, close=lambda: None)
+    return SimpleNamespace(ask=lambda *_: rows, close=lambda: None, begun=1)
 
 
 def described(choices: object, now: object = "OFF", name: object = "QUERY_CACHE_TYPE") -> tuple[object, ...]:

@@ -54,6 +54,9 @@ class Link:
         credentials: our account.
         patience_s: how long one answer may take, in seconds.
         clock: for that time.
+
+    Attributes:
+        begun: how many conversations it has begun so far.
     """
 
     _socket: Bounded
@@ -65,6 +68,7 @@ class Link:
         self._patience_s = patience_s
         self._clock = clock
         self._connection: Any = None
+        self.begun = 0
 
     def ask(self, statement: str, values: Sequence[object] = ()) -> Rows:
         """The rows that a statement gives: numbers, texts and None.
@@ -163,6 +167,7 @@ class Link:
             raise TimeoutError("timed out")
         self._socket = Bounded(self.server.connect(left_s), self._clock, deadline_s)
         connection.connect(self._socket)
+        self.begun += 1
         return connection
 
     def _drop(self) -> None:

@@ -19,7 +19,8 @@
 | disk_read_bytes_hz, ...      | Innodb_data_read, Innodb_data_written                                            |
 
 One question at each edge of a window, over a connection of its own that stays; what that connection itself adds to
-the counters is asked for in the same statement (SESSION_STATUS) and taken away. A statement counts when it ends.
+the counters is asked for in the same statement (SESSION_STATUS) and taken away, also that of one which MariaDB has
+ended (wait_timeout). What the plant asks between two windows is in neither. A statement counts when it ends.
 Query_time came with MariaDB 10.11's later releases; where it is not there, what follows from it is absent. In a
 thread pool a statement that waits for a thread is not yet in it.
 """
@@ -123,10 +124,23 @@ class MariadbStatus(CounterWindow[Totals]):
     def __init__(self, server: MariadbServer, credentials: Credentials, clock: Clock) -> None:
         super().__init__(clock)
         self._link = Link(server, credentials, _PATIENCE_S, clock)
+        self._conversation = 0
+        self._own: Totals = {}
+        self._ended: Totals = {}
+
+    def begin(self) -> None:
+        """Marks the start of a window: a moment of its own, for the plant has asked since the end of the last.
+
+        Raises:
+            NotMeasured: MariaDB did not answer, or something else.
+        """
+        self.forget()
+        super().begin()
 
     def follow(self, server: MariadbServer) -> None:
         """Asks another server from the next window on: the one that a restart has put in its place."""
         self._link.follow(server)
+        self._own = self._ended = {}
         self.forget()
 
     def close(self) -> None:
@@ -144,10 +158,16 @@ class MariadbStatus(CounterWindow[Totals]):
             rows = shaped(self._link.ask(_QUESTION), 3)
         except (Rejected, UsageError, PlantGone) as error:
             raise NotMeasured(str(error)) from None
+        if self._link.begun != self._conversation:  # what an earlier one has asked is in the server's totals alone
+            self._ended = _summed(self._ended, self._own)
+            self._conversation = self._link.begun
         totals: dict[str, float] = {}
+        own: dict[str, float] = {}
         for sign, name, value in rows:
-            totals[name] = totals.get(name, 0.0) + _counted(sign, name, value)
-        return totals
+            (totals if sign == 1 else own)[name] = _counted(sign, name, value)
+        self._own = own
+        ours = _summed(own, self._ended)
+        return {name: value - ours.get(name, 0.0) for name, value in totals.items()}
 
     @staticmethod
     def differences(elapsed_s: float, first: Totals, last: Totals) -> Readings:
@@ -180,13 +200,17 @@ class MariadbStatus(CounterWindow[Totals]):
         return readings
 
 
+def _summed(one: Totals, other: Totals) -> Totals:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in (*one, *other)}
+
+
 def _counted(sign: object, name: object, value: Any) -> float:
-    """What a row of the answer adds to a counter.
+    """A counter in a row of the answer.
 
     Raises:
         NotMeasured: it is no such row.
     """
     with contextlib.suppress(TypeError, ValueError):
         if sign in (1, -1) and name in _COUNTERS and 0 <= (counted := float(value)) <= _MOST:
-            return counted if sign == 1 else -counted
+            return counted
     raise NotMeasured(f"MariaDB says {str(name)[:_SHOWN]!r} {str(value)[:_SHOWN]!r} where a counter was expected")
