@@ -1,4 +1,4 @@
-"""A Tomcat whose requests have virtual threads, of which it counts none, and one whose applications come and go."""
+"""What a Tomcat counts where threads are virtual, applications come and go, and a counter is full."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests._jvm import CONNECTOR, ENDPOINT, HEAP, POOL, Bench, bench
 from tests._memory_plant import FakeClock
 from trimtab.core import Readings
-from trimtab.errors import ApplyFailed
+from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants.tomcat.layout import Connector, Executor, Layout, Pool
 from trimtab.plants.tomcat.response import derived
 from trimtab.plants.tomcat.status import TomcatStatus
@@ -24,6 +24,9 @@ VIRTUAL = {"currentThreadsBusy": -1, "currentThreadCount": -1}
 
 def connector(executor: str = "", virtual: bool = False) -> Connector:
     return Connector(CONNECTOR, ENDPOINT, 8080, False, executor, virtual, False)
+
+
+REQUESTS = connector().requests
 
 
 class Books:
@@ -60,6 +63,31 @@ class Books:
             if "GlobalRequestProcessor" in bean:
                 said["requestCount"] += 10
         return self.sensor.read()
+
+
+@pytest.mark.parametrize("before", [100, 2**31 - 5, -(2**31), -1_000_000_000, -5])
+def test_a_server_of_more_requests_than_a_java_int_holds_is_measured(before: int) -> None:
+    """Some hundred requests a second are 2,147,483,648 after weeks, which Tomcat counts on from below 0."""
+    books = Books(Layout((connector(),), (), (), (PAGE,), ()))
+    books.beans[REQUESTS]["requestCount"] = before
+    books.sensor.begin()
+    books.clock.sleep(10.0)
+    books.beans[REQUESTS] |= {
+        "requestCount": (before + 10 + 2**31) % 2**32 - 2**31,
+        "processingTime": 700,
+    }
+    readings = books.sensor.read()
+    assert readings["request_rate_hz"] == pytest.approx(1.0)
+    assert readings["service_time_s"] == pytest.approx(0.02)
+
+
+def test_counters_that_were_reset_are_not_measured() -> None:
+    books = Books(Layout((connector(),), (), (), (PAGE,), ()))
+    books.sensor.begin()
+    books.clock.sleep(10.0)
+    books.beans[REQUESTS]["requestCount"] = 3
+    with pytest.raises(NotMeasured, match="reset"):
+        books.sensor.read()
 
 
 def test_the_sensor_measures_where_connectors_share_an_executor_of_virtual_threads(bench: Bench) -> None:

@@ -36,6 +36,8 @@ from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQU
 
 _EDGE_S = 2.0
 _COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
+_NARROW = ("requestCount", "errorCount", "servlet requestCount")
+"""Counters of 32 bits with a sign, an int of Java's, which after 2,147,483,647 goes on from below 0."""
 _USED = "HeapMemoryUsage.used"
 _POOLED = ("pool_busy_connections", "pool_idle_connections", "pool_waiting_requests")
 Questions = Mapping[str, tuple[str, ...]]
@@ -127,7 +129,9 @@ class TomcatStatus(CounterWindow[Sample]):
         Raises:
             NotMeasured: a counter was reset.
         """
-        grown = {name: last.totals[name] - first.totals[name] for name in last.totals if name in first.totals}
+        grown = {
+            name: _growth(name, first.totals[name], now) for name, now in last.totals.items() if name in first.totals
+        }
         if any(value < 0 for value in grown.values()):
             raise NotMeasured("the server's counters were reset within the window")
         readings = {
@@ -189,11 +193,11 @@ def _of_levels(layout: Layout) -> Questions:
 
 
 def _totals(layout: Layout, said: Said) -> dict[str, float]:
-    """The counters, summed; those of servlets only where all of them are there."""
-    totals = {name: sum(_number(said, one.requests, name) for one in layout.connectors) for name in _COUNTS}
+    """The counters, summed, one of 32 bits as it is; those of servlets only where all of them are there."""
+    totals = {name: sum(_count(said, one.requests, name) for one in layout.connectors) for name in _COUNTS}
     if _all_there(said, layout.servlets):
         for name in ("requestCount", "processingTime"):
-            totals[f"servlet {name}"] = sum(_number(said, one, name) for one in layout.servlets)
+            totals[f"servlet {name}"] = sum(_count(said, one, name) for one in layout.servlets)
     totals["collection"] = sum(_number(said, one, "CollectionTime") for one in layout.collectors)
     return totals
 
@@ -225,8 +229,23 @@ def _all_there(said: Said, beans: Iterable[str]) -> bool:
     return all(said.get(bean) is not None for bean in beans)
 
 
+def _growth(name: str, before: float, now: float) -> float:
+    """By how much a sum of counters has grown; below 0 where one was reset."""
+    grown = now - before
+    return (grown + 2**31) % 2**32 - 2**31 if name in _NARROW else grown
+
+
 def _number(said: Said, bean: str, attribute: str) -> float:
-    """A number in an answer.
+    """A number in an answer; 0 where the server says less, for what it does not count.
+
+    Raises:
+        NotMeasured: it was not.
+    """
+    return max(0.0, _count(said, bean, attribute))
+
+
+def _count(said: Said, bean: str, attribute: str) -> float:
+    """A counter in an answer, as it is.
 
     Raises:
         NotMeasured: it was not.
@@ -234,4 +253,4 @@ def _number(said: Said, bean: str, attribute: str) -> float:
     found = (said.get(bean) or {}).get(attribute)
     if not isinstance(found, int):
         raise NotMeasured(f"{bean} does not say its {attribute}: its connector may have been stopped")
-    return float(max(0, found))
+    return float(found)
