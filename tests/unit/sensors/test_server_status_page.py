@@ -79,6 +79,46 @@ def test_the_duration_counts_as_often_as_the_mpm_adds_it(mpm: str, stops: int) -
     assert readings["service_time_s"] == pytest.approx(1.0 / 10 / stops)
 
 
+def served(sensor: ServerStatus, number: int, accesses: int, duration_ms: int) -> Reply[Page]:
+    """A reply that the sensor gets."""
+    page = changed(parse(PREFORK, URL), Total_Accesses=str(accesses), Total_Duration=str(duration_ms))
+    sensor._within.append(Reply(number / 2, number, page))
+    sensor._latency_s = 0.003
+    sensor.came(page)
+    return sensor._within[-1]
+
+
+def test_what_our_own_requests_take_is_no_time_of_users_requests() -> None:
+    """Each of ours takes 2 ms, counted twice; then ten of users take 3 ms each beside twenty of ours."""
+    sensor = ServerStatus(URL, StillClock())
+    for number in range(1, 12):
+        first = served(sensor, number, 100 + number, 1000 + 4 * number)
+    last = served(sensor, 31, 100 + 31 + 10, 1000 + 4 * 31 + 2 * 3 * 10)
+    readings = sensor.between(first, last)
+    assert readings["request_rate_hz"] == 1
+    assert readings["service_time_s"] == pytest.approx(0.003)
+
+
+def test_a_request_of_users_that_ends_in_place_of_ours_is_not_taken_for_it() -> None:
+    """Ours has been replied to and is yet to be counted."""
+    sensor = ServerStatus(URL, StillClock())
+    for number in range(1, 12):
+        served(sensor, number, 100 + number, 1000 + 4 * number)
+    first = served(sensor, 12, 100 + 12, 1000 + 4 * 11 + 2 * 60_000)
+    last = served(sensor, 32, 100 + 32 + 10, 1000 + 4 * 31 + 2 * 60_000 + 2 * 3 * 10)
+    assert sensor.between(first, last)["service_time_s"] == pytest.approx(0.003)
+
+
+def test_a_time_that_cannot_be_told_from_that_of_our_own_requests_is_absent() -> None:
+    sensor = ServerStatus(URL, StillClock())
+    for number in range(1, 12):
+        first = served(sensor, number, 100 + number, 1000 + 4 * number)
+    last = served(sensor, 31, 100 + 31 + 1, 1000 + 4 * 31)
+    readings = sensor.between(first, last)
+    assert readings["request_rate_hz"] == pytest.approx(0.1)
+    assert "service_time_s" not in readings
+
+
 def test_without_requests_there_is_no_service_time() -> None:
     first = parse(PREFORK, URL)
     readings = _difference(Reply(0.0, 1, first), Reply(1.0, 2, changed(first, Total_Accesses="24")))
