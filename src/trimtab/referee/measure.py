@@ -26,6 +26,8 @@ ALL_BUSY = 0.85
 """Share of the workers, or of the CPU, from which all is busy: the average over a window in which some were not."""
 LEAST_REQUESTS = 5
 """A mean of fewer requests is of little use: its own error is a factor of two."""
+FEW_CONNECTIONS = 10
+"""Fewer in a window differ by chance from one to the next by a third of their number, and more."""
 RESIDENCES = ("request_time_s", "response_time_s")
 """Objectives that are the time inside of what came: of a request, and of all requests of a connection (Eq. (1))."""
 
@@ -92,6 +94,11 @@ class Measured:
         return self.log_cost is not None and not self.bound
 
     @property
+    def connections(self) -> float:
+        """Connections that came, as far as that is known."""
+        return (self.connection_rate_hz or 0.0) * self.duration_s
+
+    @property
     def deserted(self) -> bool:
         """Whether nobody came: no request was completed, none is inside, and no connection began."""
         inside = math.inf if self.inside is None else self.inside
@@ -151,7 +158,9 @@ class Measured:
         """Whether more (1) or fewer (-1) are inside than before, by more than chance; 0 where neither."""
         if before is None or self.inside is None or before.inside is None:
             return 0
-        arrivals = (self.connection_rate_hz or self.request_rate_hz) * self.duration_s
+        arrivals = self.connections
+        if arrivals < LEAST_REQUESTS:  # so few, on connections that are kept, could never be more than chance
+            arrivals = max(arrivals, self.requests)
         more = self.inside - before.inside
         return 0 if abs(more) <= 2 * math.sqrt(max(1.0, arrivals)) else (1 if more > 0 else -1)
 
@@ -252,12 +261,14 @@ class Workload:
         demand_s: CPU time of one request, in seconds of all CPUs; 0 where that is not known.
         per_connection: requests per connection; 0 where that is not known.
         inside: connections that wait and workers with a request under way; infinite where that is not known.
+        by_requests: whether so few connections came in a window that their number says nothing of the load.
     """
 
     arrivals_hz: float
     demand_s: float
     per_connection: float
     inside: float = math.inf
+    by_requests: bool = False
 
     @staticmethod
     def of(windows: Sequence[Measured]) -> Workload:
@@ -266,7 +277,8 @@ class Workload:
             w.request_rate_hz / w.connection_rate_hz for w in windows if w.connection_rate_hz and w.request_rate_hz
         ]
         demand = [w.cpu_ratio / w.request_rate_hz for w in windows if w.cpu_ratio and w.request_rate_hz]
-        seen = Workload(0.0, median(demand) if demand else 0.0, median(per) if per else 0.0)
+        few = median([w.connections for w in windows]) < FEW_CONNECTIONS if windows else False
+        seen = Workload(0.0, median(demand) if demand else 0.0, median(per) if per else 0.0, by_requests=few)
         arrivals = [seen.arrivals(w) for w in windows]
         inside = [w.inside for w in windows if w.inside is not None]
         return replace(
@@ -276,8 +288,13 @@ class Workload:
         )
 
     def arrivals(self, window: Measured) -> float:
-        """Requests that arrived per second, also where they were not completed."""
-        if window.connection_rate_hz is not None and self.per_connection > 0:
+        """Requests that arrived per second, also where they were not completed.
+
+        Connections that proxies keep bring thousands of requests each: how many of these begin in a window is
+        chance, so that what was completed says more, unless they have become more by far.
+        """
+        by_chance = self.by_requests and window.connections < 2 * FEW_CONNECTIONS
+        if window.connection_rate_hz is not None and self.per_connection > 0 and not by_chance:
             return window.connection_rate_hz * self.per_connection
         return window.request_rate_hz
 
