@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from trimtab.referee.estimate import VARIATION, Effect, effect
-from trimtab.referee.measure import MOVED, Measured, Workload, mixed
+from trimtab.referee.measure import MOVED, NEXT_TO_NOTHING, Measured, Workload, mixed
 
 MOST_WINDOWS = 36
 """Windows of a change that are compared, the last ones."""
@@ -51,7 +51,8 @@ class Experiment:
         taken: directions of this change and of those before it under the same backlog.
         turned: directions of these that a later change has reversed.
         reconnects: whether a keep-alive time is among them: the same requests come in another number of connections.
-        lulls: whether nobody came in some windows before it either: then such a window says nothing of the change.
+        lulls: whether nobody came in some windows before it either, or the objective was 0 in some: then such windows
+            say nothing of the change.
         in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
 
@@ -145,20 +146,32 @@ class Experiment:
         """
         if self.first is None:
             return replace(self, first=now, first_s=lost_s)
-        completes = self.capacity(now)
+        now, completes = self._told(now), self.capacity(now)
         more = completes > 0
         if backlog:
             late = (*self.late, now)[-LATELY:]
             return replace(
                 self, late=late, completes=completes, gained=self.gained + more, even=self.even + (not more)
             )
-        if now.log_cost is None and not (now.faint or (self.lulls and now.deserted)):
+        if now.log_cost is None and not (now.faint or now.nothing or (self.lulls and now.deserted)):
             return replace(self, unmeasured=self.unmeasured + 1)
         if now.log_cost is None or (now.bound and lost_s <= 0):
             return replace(self, silent=self.silent + 1)
         gained = self.gained + (more and now.saturated and self.saturated)
         windows = (*self.windows, now)[-MOST_WINDOWS:]
         return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)
+
+    def _told(self, now: Measured) -> Measured:
+        """A window in which the objective is 0, with next to nothing as its cost, where it never was before."""
+        known = [w.log_cost for w in self.reference if w.log_cost is not None]
+        if not now.nothing or self.lulls or not known:
+            return now
+        return replace(now, log_cost=max(known) + math.log(NEXT_TO_NOTHING))
+
+    @property
+    def kept(self) -> tuple[Measured, ...]:
+        """Its windows as a reference for what comes next, without those whose objective is 0: no cost is less."""
+        return tuple(w for w in self.windows if not w.nothing)
 
     def excess_s(self, now: Measured) -> float:
         """Cost of a window beyond the expected one, in seconds of normal operation, Eq. (R7).

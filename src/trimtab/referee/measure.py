@@ -28,6 +28,8 @@ LEAST_REQUESTS = 5
 """A mean of fewer requests is of little use: its own error is a factor of two."""
 FEW_CONNECTIONS = 10
 """Fewer in a window differ by chance from one to the next by a third of their number, and more."""
+NEXT_TO_NOTHING = 1e-3
+"""To the greatest value of a comparison, where less is better: 0 counts as that, since it has no logarithm."""
 RESIDENCES = ("request_time_s", "response_time_s")
 """Objectives that are the time inside of what came: of a request, and of all requests of a connection (Eq. (1))."""
 
@@ -65,6 +67,7 @@ class Measured:
             can be told from; None when too few came or it is not known.
         inferred: whether `log_cost` is from that.
         byte_rate_bytes_hz: bytes sent per second; None when not measured.
+        nothing: whether the objective is 0 though requests were served, where less is better: the best there is.
     """
 
     index: int
@@ -87,11 +90,12 @@ class Measured:
     log_inside: float | None = None
     inferred: bool = False
     byte_rate_bytes_hz: float | None = None
+    nothing: bool = False
 
     @property
     def measured(self) -> bool:
         """Whether the objective itself was measured, over enough requests."""
-        return self.log_cost is not None and not self.bound
+        return self.nothing or (self.log_cost is not None and not self.bound)
 
     @property
     def connections(self) -> float:
@@ -135,7 +139,8 @@ class Measured:
 
     def behind(self, before: Measured | None) -> bool:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
-        if self.refused or (self.log_cost is None and (self.inside or 0.0) >= 1):  # or nothing ends, and some wait
+        unmeasured = self.log_cost is None and not self.nothing
+        if self.refused or (unmeasured and (self.inside or 0.0) >= 1):  # or nothing ends, and some wait
             return True
         return self._more_inside(before) > 0
 
@@ -190,6 +195,8 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         elif r.get("accept_queue_delay_s", 0.0) > 0:
             log_cost, bound = math.log(r["accept_queue_delay_s"] / shared), True
     rate = r.get("request_rate_hz", 0.0)
+    none_left = objective.minimize and cost == 0 and objective.metric not in RESIDENCES  # of these no time is 0
+    nothing = none_left and excess is not None and not few and rate > 0
     return Measured(
         window.index,
         window.duration_s,
@@ -211,6 +218,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         log_inside,
         inferred,
         r.get("byte_rate_bytes_hz"),
+        nothing and log_cost is None,
     )
 
 

@@ -186,7 +186,7 @@ class Referee:
             return self._returned(state, state.experiment, now)
         if state.judgement is not None:
             state = replace(state, judgement=None)
-        state = replace(state, lulls=state.lulls or now.deserted)
+        state = replace(state, lulls=state.lulls or now.deserted or now.nothing)
         counts = now.log_cost is not None or state.overloaded
         reference = (*state.reference, now)[-MOST_REFERENCE:] if counts else state.reference
         recent = reference[-AFTER:]
@@ -327,7 +327,7 @@ class Referee:
                 replace(
                     state,
                     incumbent=dict(experiment.configuration),
-                    reference=experiment.windows[-MOST_REFERENCE:],
+                    reference=experiment.kept[-MOST_REFERENCE:],
                     experiment=None,
                     refuted=frozenset(),
                     budget_s=BUDGET_S,

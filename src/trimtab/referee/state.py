@@ -37,7 +37,8 @@ class RefereeState:
         drains: whether fewer were inside in that window than in the one before it.
         spent_s: loss by changes so far, in all, in seconds of normal operation.
         excused_s: that of it which the budget does not bear, as no setting was to blame.
-        lulls: whether there were windows on this workload, at the incumbent, in which nobody came.
+        lulls: whether there were windows on this workload, at the incumbent, in which nobody came or the objective
+            was 0.
         first: the configuration that the run began with.
         owed: what has to come back into force, as a knob was left to the operator before the others were judged.
     """

@@ -52,6 +52,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from trimtab.core import Configuration, Objective, Readings, Verdict, Window
+from trimtab.referee.measure import NEXT_TO_NOTHING
 from trimtab.search.pace import Slope, levelled, mean_of, pace_of, slope_of
 
 _NOTHING: Readings = MappingProxyType({})
@@ -62,8 +63,6 @@ LOOKS, _EACH = 2, 0.0294
 """Rounds of turns at most, and a of Eq. (T2)."""
 _MENDED_BY_CHANCE = 0.05
 """The bound of Eq. (T5)."""
-_NEXT_TO_NOTHING = 1e-3
-"""To the greatest value of the turns, where less is better."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,7 @@ def _logs(pairs: Sequence[tuple[Seen, Seen]], objective: Objective) -> list[floa
     """d_i of Eq. (T1)."""
     values = [(s.value or 0.0, c.value or 0.0) for s, c in pairs]
     if objective.minimize:
-        least = _NEXT_TO_NOTHING * max(map(max, values)) or 1.0
+        least = NEXT_TO_NOTHING * max(map(max, values)) or 1.0
         values = [(max(s, least), max(c, least)) for s, c in values]
     return [math.log(better(c, s, objective)) for s, c in values]
 
