@@ -54,7 +54,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from trimtab.controllers import _trim_causes as causes
-from trimtab.controllers._knob import integer_knob
+from trimtab.controllers._knob import integer_knob, require
 from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict, Window, of_role
 from trimtab.core.memory import MemoryLine, not_above
 from trimtab.errors import UsageError
@@ -103,8 +103,11 @@ class Trim:
         """The state before the first window; nothing in it is random.
 
         Raises:
-            UsageError: none of these knobs is a limit of workers.
+            UsageError: none of these knobs is a limit of workers, or an option has a value that cannot be used.
         """
+        require(0 < self.margin <= 1, "margin", self.margin, "a share above 0, to 1")
+        require(0 <= self.worthwhile < 1, "worthwhile", self.worthwhile, "a share below 1")
+        require(self.ratio > 1, "ratio", self.ratio, "more than 1")
         knob = integer_knob(knobs, "trim")
         if knob.role is not Role.WORKER_LIMIT:
             raise UsageError("trim moves a limit of workers, and none of these knobs is one: choose a --controller")

@@ -212,6 +212,14 @@ def test_a_knob_that_is_left_to_the_operator_is_not_moved() -> None:
     assert TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(DYNAMIC.window(0, 60, 0)))[1].changes
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("ratio", 0.0), ("ratio", 1.0), ("ratio", -2.0), ("margin", 0.0), ("margin", 85.0)]
+)
+def test_an_option_that_makes_no_sense_is_refused_in_a_line(option: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"option {option} is {value:g}, allowed is"):
+        Trim(Objective(), **{option: value}).start((worker_knob(),), 1)
+
+
 def test_it_holds_when_the_value_in_force_is_not_known() -> None:
     window = replace(window_of(10, {}), configuration={})
     assert "not known" in proposed(window).reason
