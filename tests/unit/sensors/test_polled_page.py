@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 import pytest
@@ -141,6 +142,35 @@ def test_a_page_of_a_pool_that_no_parser_takes_is_not_measured(monkeypatch: pyte
     page = PoolStatus(POOL, answering(monkeypatch, record(STDOUT, said) + record(END, bytes(8))))
     with pytest.raises(NotMeasured, match="cannot be understood"):
         page.begin()
+
+
+@pytest.mark.parametrize(
+    ("pm", "busy", "apart", "asked"),
+    [
+        ("ondemand", 2, False, range(2, 6)),
+        ("ondemand", 20, False, range(40, 102)),
+        ("ondemand", 2, True, range(40, 102)),
+        ("dynamic", 2, False, range(40, 102)),
+    ],
+    ids=["most may end", "most are busy", "the page has a process of its own", "workers end whoever asks"],
+)
+def test_workers_that_end_when_nobody_asks_them_are_asked_seldom(
+    monkeypatch: pytest.MonkeyPatch, pm: str, busy: int, apart: bool, asked: range
+) -> None:
+    """A pool of twenty; each question would be answered by the worker that has waited longest."""
+    numbers = {"accepted conn": 9, "max children reached": 0, "slow requests": 0, "start time": 5}
+    said = {"process manager": pm, "active processes": busy, "idle processes": 20 - busy, **numbers}
+    reply = record(STDOUT, b"\r\n\r\n" + json.dumps(said).encode()) + record(END, bytes(8))
+    clock = answering(monkeypatch, reply)
+    page = PoolStatus(StatusPage("/run/php/www.sock", "/status", apart), clock)
+    for _ in range(2):
+        before = page.connections
+        page.begin()
+        for _ in range(200):
+            clock.seconds += WINDOW_S / 200
+            page.sample()
+        assert "busy_workers" in page.read()
+    assert page.connections - before in asked
 
 
 class Asked:

@@ -13,6 +13,10 @@ and it takes the place of one of them. So the worker that answers is not counted
 at that moment, whom it would serve otherwise. With `pm.status_listen` (PHP 8.0) the page has a socket and a process
 of its own, waits for nobody and takes no place. "listen queue" on the page is 0 for a Unix socket whatever waits
 there, and up to a second old for TCP: the queue is read from the kernel (`unix_queue`, `accept_queue`).
+
+A worker of an ondemand pool ends once nobody has asked it for a while (pm.process_idle_timeout), and each question is
+answered by the worker that has waited longest. So where most are idle there the page is asked for seldom, or none of
+them would end while trimtab looks.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ from trimtab.sensors._status_page import Endpoint
 _COUNTED = ("accepted conn", "idle processes", "active processes", "max children reached", "slow requests")
 _FIELDS = (*_COUNTED, "start time")
 _LARGEST = 10**15
+_SELDOM_S = 5.0
+"""Distance of the requests where each keeps a worker from ending: half of pm.process_idle_timeout as it ships."""
 _ANYWHERE = {"", "*", "0.0.0.0", "[::]"}
 
 
@@ -175,6 +181,8 @@ class PoolStatus(Polled[Page]):
         if not self.status_page.apart and busy and not self._somebody_waits():
             busy, idle = busy - 1, idle + 1
         self._seen.append((float(busy), float(idle)))
+        spares = page.pm == "ondemand" and idle > busy and not self.status_page.apart
+        self.period_s = _SELDOM_S if spares else type(self).period_s
 
     @staticmethod
     def reset(first: Page, last: Page) -> bool:
