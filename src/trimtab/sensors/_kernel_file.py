@@ -8,6 +8,7 @@ from pathlib import Path
 from trimtab.errors import NotMeasured
 
 _SIZE_BYTES = 1 << 16
+"""For one read; the kernel gives less at a time where a file has many records, a page of /proc/vmstat, say."""
 
 
 class KernelFile:
@@ -29,13 +30,16 @@ class KernelFile:
             raise NotMeasured(f"{path}: {os.strerror(error.errno or 0)}") from None
 
     def read(self) -> bytes:
-        """Content of the file now.
+        """Content of the file now, all of it: with a thousand CPUs /proc/stat takes more than one read.
 
         Raises:
             NotMeasured: it cannot be read, as when its process or group is gone.
         """
+        found = b""
         try:
-            return os.pread(self._fd, _SIZE_BYTES, 0)
+            while more := os.pread(self._fd, _SIZE_BYTES, len(found)):
+                found += more
+            return found
         except OSError as error:
             raise NotMeasured(f"{self.path}: {os.strerror(error.errno or 0)}") from None
 
