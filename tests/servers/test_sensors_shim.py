@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.request import urlopen
+
 import pytest
 
 from tests._noise import agree, noisy
@@ -54,3 +56,29 @@ def test_both_see_the_same_delays_service_times_and_counts(mpm: Mpm) -> None:
     agree(exact["connection_rate_hz"], waits["connection_rate_hz"], 0.1, "connection_rate_hz")
     agree(exact["service_time_s"], pages["service_time_s"], 0.2, "service_time_s")
     agree(exact["request_rate_hz"], pages["request_rate_hz"], 0.1, "request_rate_hz")
+
+
+@pytest.mark.parametrize("ports", [False, True], ids=["all ports are watched", "that of the page is not"])
+def test_our_own_questions_for_the_status_page_are_no_requests_of_users(ports: bool) -> None:
+    clock = SystemClock()
+    with under_gate("prefork", workers=WORKERS, gate=False, ports=ports) as bed:
+        status = ServerStatus(bed.status_url, clock)
+        shim = Shim(bed.run_dir.shared, clock, status)
+        for turn in range(2):
+            for sensor in (status, shim):
+                sensor.begin()
+            began_s = clock.now_s()
+            for at in range(30):
+                clock.sleep(0.1)
+                status.sample()
+                shim.sample()
+                if turn and at % 10 == 0:
+                    urlopen(f"http://127.0.0.1:{bed.port}{cgi_url(50)}", timeout=60).close()
+            asked, took_s = status.connections, clock.now_s() - began_s
+            readings = [dict(one.read()) for one in (status, shim)]
+        for sensor in (status, shim):
+            sensor.close()
+    assert asked > 10
+    for one in readings:
+        assert took_s * one["request_rate_hz"] == pytest.approx(3, abs=1.2)
+        assert one["service_time_s"] > 0.03

@@ -128,8 +128,18 @@ class Visitor(Protocol):
         """Connections it has made so far."""
         ...
 
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the replies so far."""
+        ...
+
+    @property
+    def own_s(self) -> float:
+        """Time that a server takes for one of its requests; 0 where it is not known, or next to nothing."""
+        ...
+
     def ours(self) -> int:
-        """Those of them that wait now to be served."""
+        """Those of its connections that wait now to be served."""
         ...
 
 

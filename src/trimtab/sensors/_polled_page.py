@@ -61,6 +61,7 @@ class Polled(Sensor, ABC, Generic[P]):
 
     Attributes:
         connections: connections made so far.
+        received_bytes: bytes of the replies so far.
     """
 
     precedence = Precedence.STATUS_PAGE
@@ -71,6 +72,7 @@ class Polled(Sensor, ABC, Generic[P]):
 
     def __init__(self, addresses: list[Endpoint], request: bytes, clock: Clock, patience_s: float) -> None:
         self.connections = 0
+        self.received_bytes = 0
         self._addresses = addresses
         self._request = request
         self._clock = clock
@@ -166,6 +168,11 @@ class Polled(Sensor, ABC, Generic[P]):
         """The newest page since `begin`; None when there is none."""
         return self._within[-1].page if self._within else None
 
+    @property
+    def own_s(self) -> float:
+        """Time that the server takes for one of our requests; 0 where it is not known, or next to nothing."""
+        return 0.0
+
     def ours(self) -> int:
         """Our requests that wait now: those that the server has not answered yet."""
         with contextlib.suppress(NotMeasured):  # said at the next call of this sensor itself
@@ -217,6 +224,7 @@ class Polled(Sensor, ABC, Generic[P]):
                 self.close()
                 raise
             self._replies += 1
+            self.received_bytes += len(reply)
             if page is not None:
                 now_s = self._clock.now_s()
                 self._latency_s = now_s - pending[0]

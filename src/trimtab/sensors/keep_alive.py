@@ -67,7 +67,7 @@ class KeepAlive(MappedWindow[State]):
         return file.idle(), file.counters(), file.histograms()
 
     @staticmethod
-    def differences(elapsed_s: float, first: State, last: State) -> Readings:
+    def readings(elapsed_s: float, first: State, last: State) -> Readings:
         """The readings between two states.
 
         Raises:

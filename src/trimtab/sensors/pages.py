@@ -35,6 +35,7 @@ from trimtab.core.metric import Metric
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
+from trimtab.sensors._own_requests import Own
 from trimtab.sensors._shared_file import Counters, SharedFile, floor_ns, must_grow
 
 _OCTAVE = 8
@@ -56,8 +57,12 @@ class Pages(MappedWindow[State]):
         """The counters and the histogram as they are now."""
         return file.counters(), file.histograms().intervals
 
+    def without(self, first: State, last: State, began: Own, ended: Own) -> State:
+        """The state at the end of a window without our own requests, each of which would be a page."""
+        return self._own.without(first[0], last[0], began, ended), last[1]
+
     @staticmethod
-    def differences(elapsed_s: float, first: State, last: State) -> Readings:
+    def readings(elapsed_s: float, first: State, last: State) -> Readings:
         """The readings between two states.
 
         Raises:

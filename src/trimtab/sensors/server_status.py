@@ -84,6 +84,12 @@ class ServerStatus(PolledPage[Page]):
         if known and _change(before[0], now, "Total Accesses") == 1:
             self._own_ms, self._own = self._own_ms + (taken_ms or 0.0), self._own + 1
 
+    @property
+    def own_s(self) -> float:
+        """Time that the server takes for one of our requests; 0 before that was seen."""
+        stops = 1 if self._previous is None else _stops(self._previous[0].page)
+        return self._own_ms / 1000 / stops / self._own if self._own else 0.0
+
     @staticmethod
     def reset(first: Page, last: Page) -> bool:
         """Whether the server was restarted between two pages."""
@@ -93,6 +99,11 @@ class ServerStatus(PolledPage[Page]):
     def between(self, first: Reply[Page], last: Reply[Page]) -> Readings:
         """The readings from two replies of the same server."""
         return _difference(first, last, self._own_ms / self._own if self._own else 0.0)
+
+
+def _stops(page: Page) -> int:
+    """How often the server adds the time of a request to its total."""
+    return _STOPS.get(page.text.get("ServerMPM", ""), 1)
 
 
 def _change(first: Reply[Page], last: Reply[Page], name: str) -> float | None:
@@ -132,8 +143,7 @@ def _difference(first: Reply[Page], last: Reply[Page], own_ms: float = 0.0) -> R
         readings["byte_rate_bytes_hz"] = max(0.0, kibibytes * 1024 - ours * first.page.size_bytes) / elapsed_s
     taken_ms = None if duration_ms is None else duration_ms - ours * own_ms
     if taken_ms is not None and requests > 0 and (taken_ms > 0 or not own_ms):  # else too short to be told from ours
-        stops = _STOPS.get(last.page.text.get("ServerMPM", ""), 1)
-        readings["service_time_s"] = taken_ms / 1000 / stops / requests
+        readings["service_time_s"] = taken_ms / 1000 / _stops(last.page) / requests
     return readings
 
 

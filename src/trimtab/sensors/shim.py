@@ -16,7 +16,8 @@ A connection's wait is from the end of its handshake to the worker's accept, in 
 250 Hz), which is right on average; with a gate, from the gate's accept to the worker's, in nanoseconds, so the time
 in the queue of its class is in it. A connection counts in the window in which a worker
 receives it and a request in the one in which it ends. Where `trimtab run` was told ports, only connections to them
-count; those that Apache makes to itself to wake its workers do not.
+count; those that Apache makes to itself to wake its workers do not, nor those that trimtab makes to read the status
+page (`_own_requests`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from trimtab.sensors._metrics import (
     REQUEST_RATE,
     SERVICE_TIME,
 )
+from trimtab.sensors._own_requests import Own
 from trimtab.sensors._shared_file import Counters, SharedFile, must_grow
 
 _MOST_CLIPPED_RATIO = 0.01
@@ -52,8 +54,12 @@ class Shim(MappedWindow[Counters]):
         """The counters as they are now."""
         return file.counters()
 
+    def without(self, first: Counters, last: Counters, began: Own, ended: Own) -> Counters:
+        """The counters at the end of a window without our own requests in it."""
+        return self._own.without(first, last, began, ended)
+
     @staticmethod
-    def differences(elapsed_s: float, first: Counters, last: Counters) -> Readings:
+    def readings(elapsed_s: float, first: Counters, last: Counters) -> Readings:
         """The readings between two states of the counters.
 
         Raises:

@@ -77,16 +77,16 @@ def test_waits_services_and_intervals_within_pages_make_the_time_of_a_page() -> 
     before = histogram([0.1] * 60 + [7.0] * 40)
     after = histogram([0.1] * 90 + [7.0] * 45)
     last = Counters(connections=5, delay_ns=2 * 10**9, requests=40, service_ns=4 * 10**9, sent_bytes=0, clipped=0)
-    found = Pages.differences(10.0, (NOTHING, before), (last, after))
+    found = Pages.readings(10.0, (NOTHING, before), (last, after))
     # Five pages begin with a connection and five after a thought; thirty intervals of 0.1 s are within pages.
     assert found["page_rate_hz"] == 1.0
     assert found["page_time_s"] == pytest.approx((2 + 4 + 3) / 10, rel=0.03)
-    assert Pages.differences(10.0, (last, after), (last, after)) == {"page_rate_hz": 0.0}
+    assert Pages.readings(10.0, (last, after), (last, after)) == {"page_rate_hz": 0.0}
 
 
 def test_what_cannot_be_told_is_said() -> None:
     with pytest.raises(NotMeasured, match="do not show where a page ends"):
-        Pages.differences(1.0, (NOTHING, histogram([])), (NOTHING, histogram(OBJECTS)))
+        Pages.readings(1.0, (NOTHING, histogram([])), (NOTHING, histogram(OBJECTS)))
     both = histogram(OBJECTS + THOUGHTS)
     with pytest.raises(NotMeasured, match="backwards"):
-        Pages.differences(1.0, (NOTHING, both), (NOTHING, histogram(OBJECTS)))
+        Pages.readings(1.0, (NOTHING, both), (NOTHING, histogram(OBJECTS)))

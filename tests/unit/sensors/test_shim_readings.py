@@ -194,9 +194,9 @@ def test_the_terms_of_eq1_are_exact(tmp_path: Path) -> None:
 
 def test_connections_that_could_not_be_followed_do_not_stand_for_the_others() -> None:
     seen = replace(NONE, connections=1000, requests=1000)
-    assert SENSOR.differences(1.0, NONE, replace(seen, clipped=10))["burst_length"] == 1.0
+    assert SENSOR.readings(1.0, NONE, replace(seen, clipped=10))["burst_length"] == 1.0
     with pytest.raises(NotMeasured, match="could not follow 11 connections of 1000"):
-        SENSOR.differences(1.0, NONE, replace(seen, clipped=11))
+        SENSOR.readings(1.0, NONE, replace(seen, clipped=11))
 
 
 def test_the_doctor_is_told_whether_it_counts(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class Apache(OwnFilePlant):
             Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared),
             status,
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
+            *(() if shared is None else (Shim(shared, clock, status), Pages(shared, clock, status))),
         )
 
     def expected_stop(self) -> tuple[float, float, float]:

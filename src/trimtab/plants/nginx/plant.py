@@ -99,7 +99,7 @@ class Nginx(ReloadedPlant):
             Connections(self.listeners, clock, pid, None, shared),
             *(() if stub is None else (stub,)),
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
+            *(() if shared is None else (Shim(shared, clock, stub), Pages(shared, clock, stub))),
         )
 
     @property

@@ -130,6 +130,16 @@ class Visitor:
         """Connections that they have made so far."""
         return sum(page.connections for page in self._pages)
 
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the replies so far."""
+        return sum(page.received_bytes for page in self._pages)
+
+    @property
+    def own_s(self) -> float:
+        """Not known."""
+        return 0.0
+
     def ours(self) -> int:
         """Those of them that wait now to be served."""
         return sum(page.ours() for page in self._pages)
