@@ -43,7 +43,8 @@ class Experiment:
         completes: whether it has completed more (1) or less (-1) than before as of the last of `late`.
         untold: windows after it in which workers beyond a smaller limit had yet to end.
         unmeasured: windows after it in which nothing bounded the cost.
-        silent: windows after it in which nobody came, or the cost was only bounded, by no more than expected.
+        silent: windows after it in which nobody came, or no connection did, or the cost was only bounded, by no more
+            than expected.
         overloaded: whether the server was overloaded when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
@@ -153,7 +154,8 @@ class Experiment:
             return replace(
                 self, late=late, completes=completes, gained=self.gained + more, even=self.even + (not more)
             )
-        if now.log_cost is None and not (now.faint or now.nothing or (self.lulls and now.deserted)):
+        says_nothing = now.faint or now.nothing or now.unseen or (self.lulls and now.deserted)
+        if now.log_cost is None and not says_nothing:
             return replace(self, unmeasured=self.unmeasured + 1)
         if now.log_cost is None or (now.bound and lost_s <= 0):
             return replace(self, silent=self.silent + 1)

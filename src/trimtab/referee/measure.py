@@ -124,6 +124,11 @@ class Measured:
         return seen and self.log_cost is None and self.requests > 0 and inside < 0.5
 
     @property
+    def unseen(self) -> bool:
+        """Whether the time of a connection cannot be known as none began, though the server kept up with requests."""
+        return self.log_cost is None and self.connection_rate_hz == 0 and self.requests > 0 and self.kept_up
+
+    @property
     def of_a_request(self) -> dict[str, float]:
         """What one request took of what is known, by name: CPU time of all CPUs, in seconds, and bytes."""
         each = {"CPU": self.cpu_ratio, "bytes": self.byte_rate_bytes_hz}
@@ -139,7 +144,7 @@ class Measured:
 
     def behind(self, before: Measured | None) -> bool:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
-        unmeasured = self.log_cost is None and not self.nothing
+        unmeasured = self.log_cost is None and not (self.nothing or self.unseen)
         if self.refused or (unmeasured and (self.inside or 0.0) >= 1):  # or nothing ends, and some wait
             return True
         return self._more_inside(before) > 0
