@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import socket
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.php_fpm import fastcgi, status
 from trimtab.plants.php_fpm.response import derived
@@ -92,6 +94,20 @@ def test_what_a_reload_spoils_is_passed_over() -> None:
 )
 def test_a_listen_is_where_to_connect(address: str, where: object) -> None:
     assert status.endpoint(address)[1] == where
+
+
+def test_a_pool_that_listens_at_ipv6_alone_is_asked() -> None:
+    """As `listen = [::]:9000` is where net.ipv6.bindv6only is 1."""
+    with socket.socket(socket.AF_INET6) as listener:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(("::", 0))
+        listener.listen()
+        address = f"[::]:{listener.getsockname()[1]}"
+        page = status.PoolStatus(status.StatusPage(address, "/status", False), SystemClock(), patience_s=1.0)
+        with contextlib.closing(page):
+            page.begin()
+            listener.settimeout(60)
+            listener.accept()[0].close()
 
 
 def test_a_listen_with_a_name_is_the_first_of_its_addresses_as_fpm_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,9 +76,12 @@ class StatusPage:
     apart: bool
 
     @property
-    def endpoint(self) -> Endpoint:
-        """Address to connect to."""
-        return endpoint(self.address)
+    def endpoints(self) -> list[Endpoint]:
+        """Addresses to connect to, the best first; everywhere may be IPv6 alone (net.ipv6.bindv6only)."""
+        family, address = endpoint(self.address)
+        own = [(family, address)]
+        everywhere = not isinstance(address, str) and self.address.rpartition(":")[0] in _ANYWHERE
+        return [*own, (socket.AF_INET6, ("::1", int(address[1])))] if everywhere else own
 
 
 def endpoint(address: str) -> Endpoint:
@@ -147,9 +150,10 @@ class PoolStatus(Polled[Page]):
     def __init__(
         self, status_page: StatusPage, clock: Clock, waiting: Callable[[], int] = lambda: 0, patience_s: float = 0.02
     ) -> None:
-        family, address = status_page.endpoint
+        endpoints = status_page.endpoints
+        _, address = endpoints[0]
         self.port = 0 if isinstance(address, str) or status_page.apart else address[1]
-        super().__init__([(family, address)], fastcgi.page(status_page.path, "json"), clock, patience_s)
+        super().__init__(endpoints, fastcgi.page(status_page.path, "json"), clock, patience_s)
         self.status_page = status_page
         self._waiting = waiting
         self._seen: list[tuple[float, float]] = []
