@@ -174,7 +174,8 @@ def test_the_namespace_counts_at_least_the_connections_to_the_port(stack: ExitSt
 def test_connections_of_trimtab_itself_do_not_count(stack: ExitStack) -> None:
     class Us:
         port = 0
-        connections = 0
+        connections = received_bytes = 0
+        own_s = 0.0
 
         def ours(self) -> int:
             return 3

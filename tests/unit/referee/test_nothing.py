@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.unit.referee.test_rule import START, Bench
-from trimtab.core import Objective, Verdict
+from trimtab.core import Objective, Readings, Verdict
 from trimtab.referee import Afterwards, Referee
 from trimtab.referee.measure import measured
 
@@ -19,10 +19,10 @@ def bench(objective: Objective = WAIT) -> Bench:
     return Bench(Referee(objective))
 
 
-def see(run: Bench, *values: float, objective: Objective = WAIT, **readings: float) -> Bench:
+def see(run: Bench, *values: float, objective: Objective = WAIT, readings: Readings = BUSY) -> Bench:
     """A window for each value of the objective."""
     for value in values:
-        run.see(1, **{**BUSY, **readings, objective.metric: value})
+        run.see(1, **{**readings, objective.metric: value})
     return run
 
 
@@ -54,7 +54,7 @@ def test_where_it_was_nothing_at_times_before_the_change_such_a_window_says_noth
 def test_nothing_says_nothing_where_nobody_was_served() -> None:
     run = see(bench(), *[0.2] * 12)
     idle = {"request_rate_hz": 0.0, "connection_rate_hz": 0.0, "busy_workers": 0.0, "accept_queue_length": 0.0}
-    see(run.change(w=200), 0.0, 0.0, 0.0, **idle)
+    see(run.change(w=200), 0.0, 0.0, 0.0, readings=idle)
     assert run.backs == [{"w": START["w"]}]
     assert run.state.judgement is not None and run.state.judgement.verdict is not Verdict.BETTER
 
