@@ -18,6 +18,7 @@ import pytest
 from tests.servers._any_server import AnyServer, under_run
 from tests.servers._asking import PATIENCE_S, Asking, asking, pages
 from tests.servers._under_gate import kill_together, until
+from trimtab.sensors._shared_file import SharedFile
 from trimtab.testbed._private import free_ports, worker_user
 
 pytestmark = pytest.mark.server
@@ -171,6 +172,42 @@ def goes_and_comes_back(server: AnyServer, ask: Callable[[], int]) -> tuple[int,
 def test_nginx_goes_through_the_gate_without_it_and_through_it_again(directory: Path) -> None:
     with nginx(directory) as server:
         assert goes_and_comes_back(server, pages(server.port, "/page.html")) == (10, {})
+
+
+def test_each_address_of_one_port_is_answered_with_its_own_pages_when_a_budget_binds(directory: Path) -> None:
+    """nginx has a set of virtual servers for each listener, and takes those of the listener at which it accepts."""
+    port, config = free_ports(1)[0], directory / "nginx.conf"
+    text = NGINX.format(d=directory, port=port, user="", daemon="off")
+    first = f"server {{ listen 127.0.0.1:{port}; root {directory}/www; }}"
+    assert first in text
+    both = (f"server {{ listen 127.0.0.{n}:{port}; location / {{ return 200 {n}; }} }}" for n in (1, 2))
+    config.write_text(text.replace(first, " ".join(both)))
+    with under_run([program("nginx"), "-c", config], port, directory, workers=2) as server:
+
+        def asked(address: str) -> socket.socket:
+            connection = socket.create_connection((address, port), timeout=PATIENCE_S)
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            return connection
+
+        def answer(connection: socket.socket) -> bytes:
+            reply = connection.recv(65_536)
+            while b"\r\n\r\n" not in reply or reply.endswith(b"\r\n\r\n"):
+                reply += connection.recv(65_536)
+            return reply[-1:]
+
+        shared = SharedFile(server.run_dir.shared)
+        for _ in range(3):
+            until(shared.lends, "the workers may not accept for themselves")
+            with contextlib.ExitStack() as stack:
+                held = [stack.enter_context(asked(f"127.0.0.{n}")) for n in (1, 2)]
+                assert [answer(one) for one in held] == [b"1", b"2"]
+                # The first of them is handed over by a worker, who finds the budget used up.
+                waiting = [stack.enter_context(asked(f"127.0.0.{n}")) for n in (2, 1)]
+                until(lambda: server.reading("queue") == 2, "nobody waits")
+                for one in held:
+                    one.close()
+                assert [answer(one) for one in waiting] == [b"2", b"1"]
+        shared.close()
 
 
 def test_a_reload_of_nginx_loses_no_request(directory: Path) -> None:

@@ -221,3 +221,44 @@ fn a_listener_that_was_let_go_does_not_wake_the_gate_although_another_process_ha
         assert_eq!(events.len(), 0);
     });
 }
+
+#[test]
+fn a_connection_that_a_worker_hands_over_goes_to_the_listener_of_its_address() {
+    with("addresses", |bench, _| {
+        let at = |local: &str| Listener {
+            number: 0,
+            gate_end: 0,
+            worker_end: 0,
+            inode: 0,
+            local: local.parse().unwrap(),
+            owner: 0,
+            full: false,
+            paused: false,
+        };
+        let all = [
+            "127.0.0.1:80",
+            "192.0.2.1:80",
+            "[::]:80",
+            "0.0.0.0:80",
+            "192.0.2.1:81",
+        ];
+        bench.gate.listeners = all.map(at).into();
+        let serving = |local: &str| {
+            let found = bench.gate.serving(local.parse().unwrap());
+            found.map(|index| all[index])
+        };
+        for one in all {
+            assert_eq!(serving(one), Some(one), "of this very address");
+        }
+        assert_eq!(serving("192.0.2.9:80"), Some("0.0.0.0:80"));
+        assert_eq!(serving("[2001:db8::1]:80"), Some("[::]:80"));
+        // A client by IPv4 of a listener of both families.
+        assert_eq!(serving("[::ffff:192.0.2.9]:80"), Some("[::]:80"));
+        assert_eq!(
+            serving("192.0.2.9:81"),
+            Some("192.0.2.1:81"),
+            "of a transparent proxy"
+        );
+        assert_eq!(serving("192.0.2.1:82"), None);
+    });
+}

@@ -9,6 +9,7 @@
 //! anything is lent. It begins again when nothing has waited for a while. Classes that need a look at the request, a
 //! budget of 0 and an open gate leave everything to the gate.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -271,11 +272,19 @@ impl Gate<'_> {
         }
     }
 
-    /// Index of the listener that a connection to this address came from.
-    pub(super) fn serving(&self, local: std::net::SocketAddr) -> Option<usize> {
-        self.listeners
-            .iter()
-            .position(|one| one.local.port() == local.port())
+    /// Index of the listener that a connection to this address came from: the one at this very address, else one at all addresses of its
+    /// family, as the kernel chooses too. A server may serve a connection by the listener at which it is accepted, as nginx does.
+    pub(super) fn serving(&self, local: SocketAddr) -> Option<usize> {
+        let on_port = |fits: &dyn Fn(IpAddr) -> bool| {
+            let there = |one: &super::Listener| one.local.port() == local.port();
+            self.listeners
+                .iter()
+                .position(|one| there(one) && fits(one.local.ip()))
+        };
+        on_port(&|ip| ip == local.ip())
+            .or_else(|| on_port(&|ip| ip.is_unspecified() && ip.is_ipv4() == local.is_ipv4()))
+            // A transparent proxy's listener has none of its connections' addresses.
+            .or_else(|| on_port(&|_| true))
     }
 
     /// Connections of a class that may still go into service.
