@@ -1,7 +1,7 @@
 //! How long a server waits in poll for the next request of one connection.
 //!
 //! While a keep-alive time is set and nothing is under way for certain, the time takes the place of the timeout that the server asked
-//! for: when it has passed, the server sees its own timeout run out.
+//! for: when it has passed, the server sees its own timeout run out. A server that waits on after that is left alone on this connection.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,6 +46,12 @@ pub fn wait_of(one: pollfd, timeout_ms: c_int) -> Option<Wait> {
     }
     connection::wants_input(entry);
     phase::waits_for_request(entry)?;
+    if entry.has(ENDED_BY_US) {
+        // It has seen its timeout run out and goes on waiting, as one that looks at a clock of its own: cut short again, it would not wait
+        // at all.
+        entry.lower(ENDED_BY_US);
+        entry.give_up();
+    }
     let shared = environment::shared()?;
     let wanted_ms = wanted_ms?;
     idle::server_waits(shared, wanted_ms);

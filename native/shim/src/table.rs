@@ -212,6 +212,12 @@ impl Entry {
         self.flags.load(Ordering::Relaxed) & UNFOLLOWED == 0
     }
 
+    /// Whether one of these bits of the flags is set.
+    #[inline]
+    pub fn has(&self, bits: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & bits != 0
+    }
+
     /// Sets bits of the flags.
     #[inline]
     pub fn raise(&self, bits: u8) {

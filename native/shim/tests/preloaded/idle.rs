@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::mem::zeroed;
 use std::ptr::null;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libc::{epoll_event, pollfd, timespec};
 
@@ -32,13 +32,35 @@ pub fn epoll_of(fd: c_int) -> c_int {
 }
 
 fn poll(fd: c_int) -> c_int {
+    poll_for(fd, LONG_MS)
+}
+
+fn poll_for(fd: c_int, timeout_ms: c_int) -> c_int {
     let (events, revents) = (libc::POLLIN, 0);
     let mut one = pollfd {
         fd,
         events,
         revents,
     };
-    unsafe { libc::poll(&mut one, 1, LONG_MS) }
+    unsafe { libc::poll(&mut one, 1, timeout_ms) }
+}
+
+#[test]
+fn a_server_that_waits_on_after_its_timeout_waits_for_as_long_as_it_wants() {
+    sensing(|shared| {
+        let mut served = Served::new();
+        served.turn();
+        keep_for(shared, SHORT);
+        assert_eq!(poll(served.fd), 0);
+        let began = Instant::now();
+        assert_eq!(poll_for(served.fd, 100), 0);
+        assert!(began.elapsed() >= Duration::from_millis(100));
+        served.turn();
+        served.close();
+        let idle = &shared.header.idle;
+        let counts = [&idle.cut, &idle.intervals];
+        assert_eq!(counts.map(|count| count.load(Relaxed)), [0, 1]);
+    });
 }
 
 #[test]
