@@ -206,8 +206,12 @@ fn rest(entry: &Entry, phase: u8) {
     if let Some((shared, slot)) = slot_of(entry) {
         slot.idle_since_ns
             .store(entry.last_ns.load(Relaxed), Relaxed);
-        slot.advance(HELD, SLOT_IDLE);
-        if shared.has(FLAG_PREEMPTIVE) {
+        let is_preemptive = shared.has(FLAG_PREEMPTIVE);
+        // What the gate would ask for in vain is not shown to it.
+        if phase == IDLE || !is_preemptive {
+            slot.advance(HELD, SLOT_IDLE);
+        }
+        if is_preemptive {
             reclaim::ensure();
         }
     }

@@ -6,7 +6,7 @@
 //! | READ | request bytes read | write: WRITTEN, or BLOCKED when not all went out |
 //! | WRITTEN | answer bytes written | the answer is complete: counted, IDLE; wants to read, and nothing is certain: counted, RESTING |
 //! | BLOCKED | the socket took no more | write: WRITTEN |
-//! | RESTING | between requests, it seems; the slot is IDLE | read: READ; write: TAIL |
+//! | RESTING | between requests, it seems; the slot is IDLE, unless the gate preempts | read: READ; write: TAIL |
 //! | TAIL | more of an answer that was taken for complete | wants to read: RESTING |
 //! | IDLE | between requests for certain; the slot is IDLE | a read begins: TAKING |
 //! | TAKING | the server is reading | request bytes: READ; nothing: IDLE |

@@ -1,7 +1,8 @@
 //! Ending idle connections at the gate's wish, from a thread of our own.
 //!
-//! The connection is shut down for reading: a request that has arrived is still read and answered, and then the server sees
-//! the end of the connection and closes it as if the client had.
+//! The connection is shut down for reading: a request that arrives meanwhile is still read and answered, and then the server sees
+//! the end of the connection and closes it as if the client had. Only where nothing is under way for certain: a server may wait for input
+//! on a WebSocket over TLS, or on HTTP/2, while it owes answers.
 
 use std::ffi::c_int;
 use std::os::fd::AsFd;
@@ -12,7 +13,7 @@ use trimtab_wire::handoff::{receive, Reclaim, LONGEST};
 use trimtab_wire::shared::{Layout, CUTTING, HELD, IDLE};
 
 use crate::register::{self, borrow, Number};
-use crate::{environment, real, table, thread};
+use crate::{environment, phase, real, table, thread};
 
 /// Process whose thread runs.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -101,10 +102,13 @@ fn here(slot: u32) -> u64 {
 /// The connection in this slot, when a number is its. The file is not believed: another process can write any number there.
 fn connection(fd: c_int, slot: u32) -> Option<Number> {
     let entry = table::connection(fd).filter(|e| e.index.load(Ordering::Relaxed) == slot)?;
+    if !entry.is_followed() || phase::waits_for_request(entry) != Some(true) {
+        return None;
+    }
     // SAFETY: the table knows it as a connection.
     let socket = unsafe { borrow(fd) }?;
     let unread = rustix::io::ioctl_fionread(socket).ok()?;
-    entry.is_as_seen(fd, unread).then(|| {
+    (unread == 0 && entry.is_as_seen(fd, unread)).then(|| {
         entry.raise(table::ENDED_BY_US);
         socket
     })

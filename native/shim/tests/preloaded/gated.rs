@@ -22,16 +22,16 @@ use crate::inside::{self, closefrom, errno, forbid, gated, keep_for, listener, S
 use crate::unseen::Ring;
 
 /// A gate that dispatches what the test says.
-struct Gate<'a> {
+pub struct Gate<'a> {
     shared: &'a Shared,
-    gate_end: OwnedFd,
-    tcp: OwnedFd,
+    pub gate_end: OwnedFd,
+    pub tcp: OwnedFd,
     door: Arc<OwnedFd>,
     workers: JoinHandle<Vec<OwnedFd>>,
 }
 
 /// A listener that the server has made, and the gate that has it.
-fn gate(shared: &Shared) -> (TcpListener, Gate<'_>) {
+pub fn gate(shared: &Shared) -> (TcpListener, Gate<'_>) {
     shared.header.generation.store(1, Relaxed);
     let door = socket_with(
         AddressFamily::UNIX,
@@ -97,7 +97,7 @@ fn greet(door: &OwnedFd) -> (Option<OwnedFd>, Option<(OwnedFd, OwnedFd)>) {
 
 impl Gate<'_> {
     /// Accepts a connection and sends it to the workers in a slot.
-    fn dispatch(&self, slot: u32) {
+    pub fn dispatch(&self, slot: u32) {
         let connection = accept_with(&self.tcp, SocketFlags::CLOEXEC).unwrap();
         let sequence = u64::from(slot) + 100;
         let place = self.shared.slot(slot).unwrap();
@@ -121,7 +121,7 @@ impl Gate<'_> {
     }
 
     /// A connection that was dispatched in a slot and accepted.
-    fn served(&self, listener: &TcpListener, slot: u32) -> Served {
+    pub fn served(&self, listener: &TcpListener, slot: u32) -> Served {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         self.dispatch(slot);
         let (served, _) = listener.accept().unwrap();
@@ -129,16 +129,16 @@ impl Gate<'_> {
         Served { fd, client }
     }
 
-    fn state(&self, slot: u32) -> u32 {
+    pub fn state(&self, slot: u32) -> u32 {
         self.shared.slot(slot).unwrap().state.load(Acquire)
     }
 
-    fn released(&self) -> Vec<u32> {
+    pub fn released(&self) -> Vec<u32> {
         self.shared.take_released().collect()
     }
 
     /// Ends it, and returns the conversations that processes had with it.
-    fn die(self) -> Vec<OwnedFd> {
+    pub fn die(self) -> Vec<OwnedFd> {
         // Wakes the thread at the door.
         rustix::net::shutdown(&self.door, rustix::net::Shutdown::Both).unwrap();
         self.workers.join().unwrap()

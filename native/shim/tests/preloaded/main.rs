@@ -10,3 +10,4 @@ mod gated;
 mod idle;
 mod inside;
 mod unseen;
+mod unusual;
