@@ -29,10 +29,10 @@ const IN_ANSWER: Phases = Phases::of(&[READ, WRITTEN, BLOCKED]);
 /// Where our own thread may be about to end the connection.
 const IDLE_FOR_CERTAIN: Phases = Phases::of(&[IDLE, TAKING, CUTTING]);
 
-/// Length of "HTTP/1.1 100 Continue\r\n\r\n".
-pub const INTERIM_LEN: isize = 25;
+/// Length of "HTTP/1.1 100 Continue\r\n\r\n"; some servers, such as Tomcat, leave the word out.
+pub const INTERIM_MOST: isize = 25;
 /// How an interim answer begins.
-pub const INTERIM: &[u8] = b"HTTP/1.1 1";
+pub const INTERIM: &[u8] = b"HTTP/1.1 100";
 
 /// Follows a connection from here on.
 ///

@@ -160,7 +160,7 @@ unsafe fn writing(fd: c_int, bytes: Bytes, write: impl FnOnce() -> isize) -> isi
     // SAFETY: the call has returned this count for them.
     let written = || unsafe { bytes.first(count) };
     let sent = entry.follow(|follower| follower.sent(written()));
-    let interim = count == connection::INTERIM_LEN
+    let interim = (1..=connection::INTERIM_MOST).contains(&count)
         && written()
             .next()
             .is_some_and(|start| start.starts_with(connection::INTERIM));

@@ -59,3 +59,26 @@ fn a_connection_on_which_something_may_be_under_way_does_not_end_at_the_gates_wi
         assert!(!other.is_at_its_end());
     });
 }
+
+#[test]
+fn word_to_go_on_with_a_body_is_no_answer_whatever_its_length() {
+    sensing(|shared| {
+        // Nobody is in charge of the time, so nothing is followed byte by byte.
+        shared.header.keep_alive.mode.store(0, Relaxed);
+        let mut served = Served::new();
+        let (fd, mut to) = (served.fd, [0_u8; 99]);
+        let mut read = || assert!(unsafe { libc::read(fd, to.as_mut_ptr().cast(), 99) } > 0);
+        for go_on in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 100 \r\n\r\n"] {
+            served.send(b"PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
+            read();
+            let written = unsafe { libc::write(fd, go_on.as_ptr().cast(), go_on.len()) };
+            assert_eq!(written, go_on.len() as isize);
+            served.client.read_exact(&mut vec![0; go_on.len()]).unwrap();
+            served.send(b"x");
+            served.answer();
+        }
+        served.close();
+        assert_eq!(counted(shared), (1, 2));
+        assert_eq!(shared.header.idle.intervals.load(Relaxed), 1);
+    });
+}
