@@ -7,7 +7,7 @@ use libc::epoll_event;
 use rustix::event::epoll;
 
 use crate::real;
-use crate::register::{lowest, raise, Number};
+use crate::register::{lowest_spare, raise, Number};
 
 const MOST: usize = 32;
 
@@ -130,7 +130,7 @@ pub fn both(one: Number, other: Number) -> Option<c_int> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         epoll::add(&waiter, fd, data, flags).ok()?;
     }
-    raise(waiter, lowest(), true).ok()
+    raise(waiter, lowest_spare(), true).ok()
 }
 
 impl Registration {

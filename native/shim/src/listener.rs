@@ -17,7 +17,7 @@ use crate::lanes::{self, Woken};
 use crate::register::{self, borrow, Number};
 use crate::switch::{self, Listener};
 use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
-use crate::{connection, real, reclaim, tcp, wake};
+use crate::{connection, kept, real, reclaim, tcp, wake};
 
 /// A process without its gate looks for one at this distance.
 const LOOK: Timespec = Timespec {
@@ -87,15 +87,16 @@ pub fn inherited() -> Option<()> {
         let Some(hidden) = name.to_str().and_then(|n| n.parse().ok()) else {
             continue;
         };
-        // The kept TCP listener lies at a known distance from the number it belongs to.
-        let fd = hidden - register::lowest();
+        let fd = kept::number_of(hidden);
         // SAFETY: nothing else runs in the process yet: a number is open all the while, or gives EBADF.
         let (hidden_one, one) = unsafe { (borrow(hidden)?, borrow(fd)) };
-        if let (Some(port), true) = (
-            gated_port(environment, hidden_one),
-            one.is_some_and(is_worker_end),
-        ) {
+        let (Some(port), Some(one)) = (gated_port(environment, hidden_one), one) else {
+            continue;
+        };
+        if is_worker_end(one) {
             switch::inherit(fd, hidden, port);
+        } else if hidden != fd && kept::is_same(one, hidden_one) {
+            switch::inherit_alone(fd, hidden, port);
         }
     }
     Some(())

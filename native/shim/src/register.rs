@@ -58,6 +58,11 @@ pub fn lowest() -> c_int {
     HIGH.min(most.unwrap_or(HIGH))
 }
 
+/// Lowest number of those that have no place of their own: below lie the listeners', which the next program looks for there.
+pub fn lowest_spare() -> c_int {
+    lowest() + lowest() / 2
+}
+
 /// Duplicates a descriptor to a high number, from this one up; closed by exec when asked.
 pub fn raise(fd: impl AsFd, from: c_int, cloexec: bool) -> rustix::io::Result<c_int> {
     let high = rustix::io::fcntl_dupfd_cloexec(fd, from)?;
@@ -80,7 +85,7 @@ pub fn make_way(fd: c_int) {
     };
     let cloexec = rustix::io::fcntl_getfd(own)
         .is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC));
-    let moved = raise(own, lowest(), cloexec).unwrap_or(-1);
+    let moved = raise(own, lowest_spare(), cloexec).unwrap_or(-1);
     for kept in [&CONVERSATION, &WAKE] {
         let _ = kept.compare_exchange(fd, moved, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -140,9 +145,9 @@ fn register(environment: &Environment, worker: Number, before: u32) {
         return;
     }
     forget();
-    let conversation =
-        talk(environment, Role::Worker, 0).and_then(|c| raise(c.as_fd(), lowest(), true).ok());
-    let wake = raise(worker, lowest(), true).ok();
+    let conversation = talk(environment, Role::Worker, 0)
+        .and_then(|c| raise(c.as_fd(), lowest_spare(), true).ok());
+    let wake = raise(worker, lowest_spare(), true).ok();
     let (Some(conversation), Some(wake)) = (conversation, wake) else {
         // The next accept tries again.
         REGISTERED.store(0, Ordering::Release);

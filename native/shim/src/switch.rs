@@ -5,24 +5,25 @@
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
-use rustix::io::{fcntl_getfd, DupFlags, FdFlags};
+use rustix::io::{fcntl_getfd, fcntl_setfd, DupFlags, FdFlags};
 
 use crate::clock::now_ns;
 use crate::environment::{self, Environment};
 use crate::epolls::{self, Registrations};
 use crate::hot::HOT;
+use crate::kept;
 use crate::register::{self, borrow, Number};
 use crate::table::{self, GATED, OWN};
 
 const LISTENERS: usize = 64;
-/// Numbers of one listener: the one that the server opened and its duplicates.
-const NUMBERS: usize = 8;
+/// Numbers of one listener: the one that the server opened and its duplicates, of which some servers have one for each thread. More
+/// are served, but not when the others are closed.
+const NUMBERS: usize = 64;
 /// Distance of attempts to reach a gate that does not answer.
 const AGAIN_NS: u64 = 100_000_000;
 
@@ -143,6 +144,15 @@ impl Listener {
             .remove_beside(self.hidden.load(Ordering::Relaxed), None);
     }
 
+    /// Has exec close the kept TCP listener when it closes the numbers.
+    fn close_kept_alike(&self) {
+        // SAFETY: the one is the shim's own, the others are the numbers of a listener.
+        let open = |number: &AtomicI32| unsafe { borrow(number.load(Ordering::Relaxed)) };
+        if let Some(tcp) = open(&self.hidden) {
+            kept::close_with(tcp, self.numbers.iter().filter_map(open));
+        }
+    }
+
     fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
         while self.lock.swap(1, Ordering::Acquire) != 0 {
             std::thread::yield_now();
@@ -155,7 +165,7 @@ impl Listener {
 
 /// Opens locks that another thread of the parent held when it forked, and leaves to the parent what it waits with.
 pub fn forked() {
-    for listener in &ALL {
+    for listener in all() {
         listener.lock.store(0, Ordering::Release);
         listener.armed.store(0, Ordering::Relaxed);
         listener.epolls.forget_beside();
@@ -164,9 +174,10 @@ pub fn forked() {
     }
 }
 
-/// The listener of this index.
-pub fn listener(index: u32) -> Option<&'static Listener> {
-    ALL.get(index as usize)
+/// The listeners of this process.
+pub fn all() -> impl Iterator<Item = &'static Listener> {
+    let is_used = |listener: &&Listener| listener.port.load(Ordering::Acquire) != 0;
+    ALL.iter().filter(is_used)
 }
 
 /// The listener under a number, when it is gated or the process's own.
@@ -175,7 +186,7 @@ pub fn under(fd: c_int) -> Option<(&'static Listener, u8)> {
     match table::kind(fd) {
         kind @ (GATED | OWN) => {
             let index = table::entry(fd)?.index.load(Ordering::Relaxed);
-            Some((listener(index)?, kind))
+            Some((ALL.get(index as usize)?, kind))
         }
         _ => None,
     }
@@ -227,10 +238,7 @@ pub fn attend() -> bool {
         return false;
     };
     let mut waits = false;
-    for listener in ALL
-        .iter()
-        .filter(|listener| listener.port.load(Ordering::Acquire) != 0)
-    {
+    for listener in all() {
         let may = listener.may_take_over(environment);
         for number in listener.numbers.iter().map(|n| n.load(Ordering::Relaxed)) {
             match under(number) {
@@ -246,33 +254,9 @@ pub fn attend() -> bool {
     waits
 }
 
-/// Whether connecting to this address reaches a gated listener of this process, by IPv4 where the address is IPv6.
-pub fn is_at(target: SocketAddr) -> bool {
-    ALL.iter()
-        .filter(|listener| listener.port.load(Ordering::Acquire) == u32::from(target.port()))
-        // SAFETY: it is the shim's own.
-        .filter_map(|listener| unsafe { borrow(listener.hidden.load(Ordering::Relaxed)) })
-        .any(|tcp| {
-            let here = target.ip().is_loopback() || target.ip().is_unspecified();
-            let bound = rustix::net::getsockname(tcp)
-                .ok()
-                .and_then(|a| SocketAddr::try_from(a).ok());
-            match bound {
-                Some(SocketAddr::V4(v4)) => target.is_ipv4() && (here || target.ip() == *v4.ip()),
-                // From an IPv4 source only a listener on all addresses of both families is reached.
-                Some(SocketAddr::V6(v6)) => {
-                    here && v6.ip().is_unspecified()
-                        && rustix::net::sockopt::ipv6_v6only(tcp) == Ok(false)
-                }
-                None => false,
-            }
-        })
-}
-
 /// Whether a listener of this process stays open in a program that it executes.
 pub fn leaves_listeners() -> bool {
-    ALL.iter()
-        .filter(|listener| listener.port.load(Ordering::Acquire) != 0)
+    all()
         .flat_map(|listener| &listener.numbers)
         // SAFETY: they are the numbers of a listener.
         .filter_map(|number| unsafe { borrow(number.load(Ordering::Relaxed)) })
@@ -322,12 +306,31 @@ pub fn inherit(fd: c_int, hidden: c_int, port: u16) {
     }
 }
 
+/// As `inherit`, when that program's gate had gone: accept is to block, at a listener that the gate has made non-blocking.
+pub fn inherit_alone(fd: c_int, hidden: c_int, port: u16) {
+    if !adopt(fd, port) {
+        return;
+    }
+    if let Some((listener, _)) = under(fd) {
+        table::become_kind(hidden, table::HIDDEN, 0);
+        listener.hidden.store(hidden, Ordering::Relaxed);
+        listener.blocking.store(1, Ordering::Relaxed);
+    }
+}
+
+/// The server has said whether exec closes a number.
+pub fn flagged(fd: c_int) {
+    if let Some((listener, GATED)) = under(fd) {
+        listener.close_kept_alike();
+    }
+}
+
 /// A second number for a listener; both are served alike.
 pub fn share(from: c_int, to: c_int) {
     if let (Some((listener, kind)), Some(entry)) = (under(from), table::entry(from)) {
-        if listener.add(to) {
-            table::become_kind(to, kind, entry.index.load(Ordering::Relaxed));
-        }
+        listener.add(to);
+        table::become_kind(to, kind, entry.index.load(Ordering::Relaxed));
+        flagged(to);
     }
 }
 
@@ -381,20 +384,28 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
         1 => OFlags::empty(),
         _ => OFlags::NONBLOCK,
     };
-    let (worker, generation) = register::as_listener(environment, own, port)?;
-    // The flags belong to the pair's end, which the server's other processes share: they wish the same.
-    let flags = fcntl_getfl(&worker).ok()?;
-    fcntl_setfl(&worker, (flags - OFlags::NONBLOCK) | wish).ok()?;
     let cloexec = fcntl_getfd(own).ok()?.contains(FdFlags::CLOEXEC);
-    if listener.hidden.load(Ordering::Relaxed) < 0 {
-        // Where the next program finds it when this one executes it.
-        let high = register::raise(own, register::lowest() + fd, cloexec).ok()?;
-        listener.hidden.store(high, Ordering::Release);
+    // First: once the gate has the listener it empties it, whether or not this process can go on.
+    let is_new = listener.hidden.load(Ordering::Relaxed) < 0;
+    if is_new {
+        listener
+            .hidden
+            .store(kept::keep(own, fd)?, Ordering::Release);
     }
+    let Some((worker, generation)) = register::as_listener(environment, own, port) else {
+        if is_new {
+            // SAFETY: it is taken from where it was kept.
+            unsafe { register::lower(listener.hidden.swap(-1, Ordering::AcqRel)) };
+        }
+        return None;
+    };
+    // The flags belong to the pair's end, which the server's other processes share: they wish the same.
+    let flags = fcntl_getfl(&worker).ok()? - OFlags::NONBLOCK;
+    fcntl_setfl(&worker, flags | wish).ok()?;
     replace(listener, fd, worker, cloexec).ok()?;
-    listener
-        .blocking
-        .store(if wish.is_empty() { 1 } else { 2 }, Ordering::Relaxed);
+    listener.close_kept_alike();
+    let blocking = if wish.is_empty() { 1 } else { 2 };
+    listener.blocking.store(blocking, Ordering::Relaxed);
     listener.generation.store(generation, Ordering::Relaxed);
     Some(())
 }
@@ -419,6 +430,10 @@ pub fn fall_back(fd: c_int) {
             .blocking
             .store(if nonblocking { 2 } else { 1 }, Ordering::Relaxed);
         let cloexec = fcntl_getfd(worker).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC));
+        if nonblocking {
+            // The next program finds it only where accept is to block: see `inherit_alone`.
+            let _ = fcntl_setfd(own, FdFlags::CLOEXEC);
+        }
         if replace(listener, fd, own, cloexec).is_ok() {
             entry.kind.store(OWN, Ordering::Release);
             HOT.alone.store(1, Ordering::Relaxed);

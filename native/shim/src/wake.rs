@@ -88,7 +88,7 @@ unsafe fn target(address: *const sockaddr, length: socklen_t) -> Option<SocketAd
 }
 
 fn bind_source(environment: &Environment, fd: c_int, target: SocketAddr) -> Option<SocketAddrAny> {
-    if !environment.gates(target.port()) || !switch::is_at(target) {
+    if !environment.gates(target.port()) || !is_at(target) {
         return None;
     }
     // SAFETY: the server has named it in this call.
@@ -108,4 +108,27 @@ fn bind_source(environment: &Environment, fd: c_int, target: SocketAddr) -> Opti
     let mapped = |ip: Ipv4Addr, port| SocketAddrV6::new(ip.to_ipv6_mapped(), port, 0, 0);
     rustix::net::bind(socket, &mapped(source, 0)).ok()?;
     Some(mapped(Ipv4Addr::LOCALHOST, target.port()).into())
+}
+
+/// Whether connecting to this address reaches a gated listener of this process, by IPv4 where the address is IPv6.
+fn is_at(target: SocketAddr) -> bool {
+    switch::all()
+        .filter(|listener| listener.port.load(Ordering::Relaxed) == u32::from(target.port()))
+        // SAFETY: it is the shim's own.
+        .filter_map(|listener| unsafe { borrow(listener.hidden.load(Ordering::Relaxed)) })
+        .any(|tcp| {
+            let here = target.ip().is_loopback() || target.ip().is_unspecified();
+            let bound = rustix::net::getsockname(tcp)
+                .ok()
+                .and_then(|a| SocketAddr::try_from(a).ok());
+            match bound {
+                Some(SocketAddr::V4(v4)) => target.is_ipv4() && (here || target.ip() == *v4.ip()),
+                // From an IPv4 source only a listener on all addresses of both families is reached.
+                Some(SocketAddr::V6(v6)) => {
+                    here && v6.ip().is_unspecified()
+                        && rustix::net::sockopt::ipv6_v6only(tcp) == Ok(false)
+                }
+                None => false,
+            }
+        })
 }

@@ -82,11 +82,13 @@ fn copied(fd: c_int, copy: c_int) {
     switch::share(fd, copy);
 }
 
-/// A call of fcntl(2), which copies the descriptor by some commands.
+/// A call of fcntl(2), which by some commands copies the descriptor, or says whether exec closes it.
 fn controlling(fd: c_int, command: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let done = call();
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         quietly(|| copied(fd, done));
+    } else if command == libc::F_SETFD && done == 0 {
+        quietly(|| switch::flagged(fd));
     }
     done
 }

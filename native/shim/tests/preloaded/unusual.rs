@@ -23,6 +23,80 @@ use trimtab_wire::shared::{Shared, DISPATCHED, FLAG_PREEMPTIVE, HELD, IDLE};
 use crate::gated::gate;
 use crate::inside::{self, counted, errno, gated, listener, number, sensing, Served};
 
+/// Limits the numbers of this process.
+fn limit(numbers: u64) {
+    unsafe {
+        let mut limit: libc::rlimit = zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur = numbers;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+    }
+}
+
+/// Where processes come to a gate.
+fn door(shared: &Shared) -> OwnedFd {
+    shared.header.generation.store(1, Relaxed);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let door = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let name = SocketAddrUnix::new(inside::handoff(shared)).unwrap();
+    bind(&door, &name).unwrap();
+    listen(&door, 16).unwrap();
+    door
+}
+
+#[test]
+fn a_listener_that_a_process_could_not_keep_is_not_shown_to_the_gate() {
+    gated(|shared| {
+        let door = door(shared);
+        let nobody_came = || {
+            let came = accept_with(&door, SocketFlags::CLOEXEC).map(|_| ());
+            assert_eq!(came, Err(Errno::AGAIN));
+        };
+        // Its place is taken by a file of the server's.
+        let file = File::open("/dev/null").unwrap();
+        let next = File::open("/dev/null").unwrap();
+        let place = next.as_raw_fd() + 512;
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), place) }, place);
+        drop(next);
+        let one = listener();
+        assert_eq!(number(&one) + 512, place);
+        nobody_came();
+        // Its place is beyond the limit.
+        let mut files = Vec::new();
+        while files
+            .last()
+            .is_none_or(|file: &File| file.as_raw_fd() < 400)
+        {
+            files.push(File::open("/dev/null").unwrap());
+        }
+        limit(600);
+        let other = listener();
+        nobody_came();
+        for one in [one, other] {
+            Served::by(&one).turn();
+        }
+    });
+}
+
+#[test]
+fn exec_closes_what_the_shim_keeps_exactly_when_it_closes_the_servers_listener() {
+    gated(|shared| {
+        let (listener, _gate) = gate(shared);
+        let (own, kept) = (number(&listener), number(&listener) + 512);
+        let flags = |fd| unsafe { libc::fcntl(fd, libc::F_GETFD) };
+        let set = |flags: c_int| assert_eq!(unsafe { libc::fcntl(own, libc::F_SETFD, flags) }, 0);
+        assert_eq!([flags(own), flags(kept)], [libc::FD_CLOEXEC; 2]);
+        // As before a program is executed that takes over.
+        set(0);
+        assert_eq!(flags(kept), 0);
+        // As after listen.
+        set(libc::FD_CLOEXEC);
+        assert_eq!(flags(kept), libc::FD_CLOEXEC);
+        let copy = unsafe { libc::dup2(own, 300) };
+        assert_eq!([flags(copy), flags(kept)], [0; 2]);
+    });
+}
+
 #[test]
 fn a_connection_on_which_something_may_be_under_way_does_not_end_at_the_gates_wish() {
     gated(|shared| {
@@ -80,5 +154,53 @@ fn word_to_go_on_with_a_body_is_no_answer_whatever_its_length() {
         served.close();
         assert_eq!(counted(shared), (1, 2));
         assert_eq!(shared.header.idle.intervals.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_server_may_have_a_duplicate_of_its_listener_for_each_thread() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let clones: Vec<_> = (0..80).map(|_| listener.try_clone().unwrap()).collect();
+        for (slot, clone) in (5..).zip(&clones) {
+            let mut served = gate.served(clone, slot);
+            served.turn();
+            served.close();
+            assert_eq!(gate.released(), [slot]);
+        }
+    });
+}
+
+const LISTENER: &str = "TRIMTAB_TEST_LISTENER";
+
+#[test]
+fn without_its_gate_a_server_that_executes_itself_goes_on_accepting_as_it_did() {
+    gated(|shared| {
+        let accept = |fd| unsafe { libc::accept(fd, null_mut(), null_mut()) };
+        if let Ok(left) = std::env::var(LISTENER) {
+            let (fd, address) = left.split_once(' ').unwrap();
+            let address: SocketAddr = address.parse().unwrap();
+            let client = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                TcpStream::connect(address)
+            });
+            assert!(accept(fd.parse().unwrap()) >= 0, "{}", errno());
+            assert!(client.join().unwrap().is_ok());
+            return;
+        }
+        let (listener, gate) = gate(shared);
+        // As a gate does.
+        rustix::io::ioctl_fionbio(&gate.tcp, true).unwrap();
+        let fd = number(&listener);
+        assert_eq!(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }, 0);
+        gate.served(&listener, 5).close();
+        drop(gate.die());
+        Served::by(&listener).close();
+        let address = listener.local_addr().unwrap();
+        let failed = Command::new(std::env::current_exe().unwrap())
+            .args(std::env::args_os().skip(1))
+            .env(LISTENER, format!("{fd} {address}"))
+            .exec();
+        panic!("{failed}");
     });
 }

@@ -1,0 +1,43 @@
+//! Where the TCP listener of a gated number is kept: at a place that the next program knows when this one executes it.
+
+use std::ffi::c_int;
+
+use rustix::fs::fstat;
+use rustix::io::{fcntl_getfd, fcntl_setfd, FdFlags};
+
+use crate::register::{self, Number};
+
+/// Keeps the listener of a number; None when its place is taken, or beyond the limit.
+pub fn keep(listener: Number, fd: c_int) -> Option<c_int> {
+    let place = register::lowest() + fd;
+    let kept = register::raise(listener, place, true).ok()?;
+    if kept != place {
+        // SAFETY: it was just made.
+        unsafe { register::lower(kept) };
+        return None;
+    }
+    Some(kept)
+}
+
+/// The number whose listener is kept at a place.
+pub fn number_of(place: c_int) -> c_int {
+    place - register::lowest()
+}
+
+/// Has exec close what is kept exactly when it closes all numbers of the listener: without it the next program could not accept there,
+/// and with it a program that is to have nothing of the listener would keep the port.
+pub fn close_with(kept: Number, mut numbers: impl Iterator<Item = Number>) {
+    let closes = |number| fcntl_getfd(number).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC));
+    let flags = match numbers.all(closes) {
+        true => FdFlags::CLOEXEC,
+        false => FdFlags::empty(),
+    };
+    // It fails only when it is not open.
+    let _ = fcntl_setfd(kept, flags);
+}
+
+/// Whether two numbers are of one socket.
+pub fn is_same(one: Number, other: Number) -> bool {
+    let identity = |number| fstat(number).map(|status| (status.st_dev, status.st_ino));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
