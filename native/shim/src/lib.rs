@@ -37,6 +37,7 @@ mod hooks;
 mod hot;
 mod http1;
 mod idle;
+mod interrupted;
 mod kept;
 mod lanes;
 mod listener;

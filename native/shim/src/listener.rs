@@ -17,7 +17,7 @@ use crate::lanes::{self, Woken};
 use crate::register::{self, borrow, Number};
 use crate::switch::{self, Listener};
 use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
-use crate::{connection, kept, real, reclaim, tcp, wake};
+use crate::{connection, interrupted, kept, real, reclaim, tcp, wake};
 
 /// A process without its gate looks for one at this distance.
 const LOOK: Timespec = Timespec {
@@ -177,6 +177,7 @@ unsafe fn from_gate(
         }
         if let Some(waiter) = waiter {
             match lanes::wait(waiter) {
+                Err(Errno::INTR) if interrupted::goes_on() => return None,
                 Err(error) => return Some(failed(error)),
                 Ok(Woken::Client) => return None,
                 Ok(Woken::Gate) => how |= RecvFlags::DONTWAIT,
@@ -259,6 +260,7 @@ fn from_kernel(
         let own = unsafe { borrow(fd) }?;
         let mut waiting = [PollFd::new(&own, PollFlags::IN)];
         match poll(&mut waiting, Some(&LOOK)) {
+            Err(Errno::INTR) if interrupted::goes_on() => return None,
             Err(error) => return Some(failed(error)),
             Ok(0) => return None,
             Ok(_) if listener.may_take_over(environment) => return None,

@@ -204,3 +204,45 @@ fn without_its_gate_a_server_that_executes_itself_goes_on_accepting_as_it_did() 
         panic!("{failed}");
     });
 }
+
+extern "C" fn nothing(_: c_int) {}
+
+/// Sets the handler of a signal.
+fn handle(signal: c_int, flags: c_int) {
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+        action.sa_flags = flags;
+        assert_eq!(libc::sigaction(signal, &action, null_mut()), 0);
+    }
+}
+
+#[test]
+fn accept_goes_on_after_a_signal_exactly_when_its_handler_says_so() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        gate.served(&listener, 5).close();
+        drop(gate.die());
+        let address = listener.local_addr().unwrap();
+        let accept = || unsafe { libc::accept(number(&listener), null_mut(), null_mut()) };
+        for (flags, goes_on) in [(libc::SA_RESTART, true), (0, false)] {
+            handle(libc::SIGUSR1, flags);
+            let (waits, over) = (unsafe { libc::pthread_self() }, AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut signals = 0;
+                    while !(over.load(Relaxed) || goes_on && signals == 50) {
+                        unsafe { libc::pthread_kill(waits, libc::SIGUSR1) };
+                        std::thread::sleep(Duration::from_millis(1));
+                        signals += 1;
+                    }
+                    goes_on.then(|| TcpStream::connect(address).unwrap())
+                });
+                let accepted = accept();
+                assert_eq!(accepted >= 0, goes_on, "{}", errno());
+                assert!(goes_on || errno() == libc::EINTR);
+                over.store(true, Relaxed);
+            });
+        }
+    });
+}
