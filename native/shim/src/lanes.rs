@@ -16,7 +16,7 @@ use crate::environment::Environment;
 use crate::listener::{waited_ns, Peer};
 use crate::register::{self, borrow, Number};
 use crate::switch::Listener;
-use crate::{connection, epolls, real, table};
+use crate::{connection, epolls, numbers, real, table};
 
 /// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,11 @@ pub unsafe fn accept(
             )
         };
         if fd < 0 {
-            return (real::errno() != libc::EAGAIN).then_some(fd);
+            let error = real::errno();
+            if error == libc::EMFILE {
+                numbers::ran_out();
+            }
+            return (error != libc::EAGAIN).then_some(fd);
         }
         if keep(environment, listener, fd, &bytes) {
             let known = bytes.get(..length as usize).unwrap_or(&bytes);

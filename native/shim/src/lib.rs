@@ -41,6 +41,7 @@ mod interrupted;
 mod kept;
 mod lanes;
 mod listener;
+mod numbers;
 mod patience;
 mod phase;
 mod real;

@@ -17,7 +17,7 @@ use crate::lanes::{self, Woken};
 use crate::register::{self, borrow, Number};
 use crate::switch::{self, Listener};
 use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
-use crate::{connection, interrupted, kept, real, reclaim, tcp, wake};
+use crate::{connection, interrupted, kept, numbers, real, reclaim, tcp, wake};
 
 /// A process without its gate looks for one at this distance.
 const LOOK: Timespec = Timespec {
@@ -184,6 +184,9 @@ unsafe fn from_gate(
             }
         }
     }
+    if !numbers::has_room_for_next(worker) {
+        return Some(failed(Errno::MFILE));
+    }
     let mut bytes = [0; LONGEST];
     let (length, received) = match receive(worker.as_fd(), &mut bytes, how) {
         Err(Errno::AGAIN) if how.contains(RecvFlags::DONTWAIT) => {
@@ -204,7 +207,8 @@ unsafe fn from_gate(
     }
     let dispatch = Dispatch::decode(bytes.get(..length)?)?;
     let Some(received) = received else {
-        // No room for a descriptor in this process: the kernel has dropped it.
+        // No room for a descriptor in this process: the kernel has dropped it. It does not happen again.
+        numbers::ran_out();
         if hold(environment, &dispatch, -1, now_ns()) {
             connection::release(dispatch.slot);
         }
@@ -224,6 +228,7 @@ fn deliver(environment: &Environment, dispatch: &Dispatch, received: OwnedFd) ->
     let now_ns = now_ns();
     let held = hold(environment, dispatch, received.as_raw_fd(), now_ns);
     let fd = received.into_raw_fd();
+    numbers::note(fd);
     let delay_ns = (dispatch.slot != NO_SLOT).then(|| now_ns.saturating_sub(dispatch.arrival_ns));
     connection::begin(fd, held.then_some(dispatch.slot), delay_ns);
     fd

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{
     epoll_event, iovec, msghdr, nfds_t, off_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
-    ssize_t, timespec,
+    ssize_t, timespec, FILE,
 };
 
 use crate::hot::HOT;
@@ -81,6 +81,7 @@ functions! {
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     closefrom(first: c_int) -> ();
     dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int;
+    fclose(stream: *mut FILE) -> c_int;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
     getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
     getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;

@@ -15,7 +15,7 @@ use trimtab_wire::handoff::{
 };
 
 use crate::environment::Environment;
-use crate::{switch, table, wake};
+use crate::{numbers, switch, table, wake};
 
 /// Longest wait for the gate's answer.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -144,17 +144,20 @@ fn register(environment: &Environment, worker: Number, before: u32) {
     if swapped.is_err() {
         return;
     }
+    wake::this_process_accepts();
+    numbers::learn_limit();
     forget();
-    let conversation = talk(environment, Role::Worker, 0)
-        .and_then(|c| raise(c.as_fd(), lowest_spare(), true).ok());
     let wake = raise(worker, lowest_spare(), true).ok();
-    let (Some(conversation), Some(wake)) = (conversation, wake) else {
+    // Kept without a conversation too, such as a worker cannot have that has changed its root directory: else the gate would sleep on.
+    WAKE.store(wake.unwrap_or(-1), Ordering::Release);
+    let conversation = wake
+        .and_then(|_| talk(environment, Role::Worker, 0))
+        .and_then(|c| raise(c.as_fd(), lowest_spare(), true).ok());
+    match conversation {
+        Some(conversation) => CONVERSATION.store(conversation, Ordering::Release),
         // The next accept tries again.
-        REGISTERED.store(0, Ordering::Release);
-        return;
-    };
-    WAKE.store(wake, Ordering::Release);
-    CONVERSATION.store(conversation, Ordering::Release);
+        None => REGISTERED.store(0, Ordering::Release),
+    }
 }
 
 /// Ends what the process has with an earlier gate, or a child with its parent's.

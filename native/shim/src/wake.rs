@@ -1,7 +1,8 @@
 //! Connections that the server makes to its own listener, as Apache does to wake idle children.
 //!
 //! They must reach a worker whatever the budgets are: they are bound to a source address that the gate knows. Only the
-//! process that listens and does not accept, Apache's parent, makes them; a script that asks its own server is a client as any.
+//! process that listens and does not accept, Apache's parent, makes them; a script that asks its own server is a client as any, and so
+//! is a server of one process that asks itself.
 
 use std::ffi::c_int;
 use std::mem::size_of;
@@ -19,10 +20,17 @@ use crate::{switch, table};
 
 /// The process that has called listen on a gated port.
 static LISTENS: AtomicU32 = AtomicU32::new(0);
+/// The process that accepts, when it has begun to.
+static ACCEPTS: AtomicU32 = AtomicU32::new(0);
 
 /// This process owns a gated listener.
 pub fn this_process_listens() {
     LISTENS.store(table::pid(), Ordering::Relaxed);
+}
+
+/// This process takes connections.
+pub fn this_process_accepts() {
+    ACCEPTS.store(table::pid(), Ordering::Relaxed);
 }
 
 /// Who owns the listeners that this process has: the one that called listen while it lives, such as Apache's parent.
@@ -53,7 +61,8 @@ pub unsafe fn mark(
     length: socklen_t,
 ) -> Option<SocketAddrAny> {
     let environment = environment::get()?;
-    if LISTENS.load(Ordering::Relaxed) != table::pid() || address.is_null() {
+    let is_this = |process: &AtomicU32| process.load(Ordering::Relaxed) == table::pid();
+    if !is_this(&LISTENS) || is_this(&ACCEPTS) || address.is_null() {
         return None;
     }
     // SAFETY: it is not null, and connect(2) asks for so many bytes there.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use libc::{epoll_event, sockaddr, socklen_t};
+use libc::{epoll_event, sockaddr, socklen_t, FILE};
 
 use super::{hooks, quietly};
 use crate::listener::{self, Peer};
@@ -138,6 +138,18 @@ hooks! {
                 -1
             }
             _ => closing(fd, call),
+        }
+    }
+
+    fn fclose(stream: *mut FILE) -> c_int {
+        |call()| {
+            // SAFETY: fclose(3) asks for an open stream.
+            let fd = quietly(|| unsafe { libc::fileno(stream) });
+            match table::kind(fd) {
+                // The stream closes its number by a call of libc's own.
+                table::CONNECTION => closing(fd, call),
+                _ => call(),
+            }
         }
     }
 

@@ -23,6 +23,42 @@ use trimtab_wire::shared::{Shared, DISPATCHED, FLAG_PREEMPTIVE, HELD, IDLE};
 use crate::gated::gate;
 use crate::inside::{self, counted, errno, gated, listener, number, sensing, Served};
 
+#[test]
+fn a_server_of_one_process_that_asks_itself_is_a_client_as_any() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let source = |served: &Served| served.client.local_addr().unwrap().ip();
+        let wakes = gate.served(&listener, 5);
+        let own = Ipv4Addr::from(shared.header.wake_source.load(Relaxed));
+        assert_eq!(source(&wakes), own, "it has never accepted before");
+        let asks = gate.served(&listener, 6);
+        assert_eq!(source(&asks), Ipv4Addr::LOCALHOST);
+    });
+}
+
+#[test]
+fn a_worker_that_cannot_meet_the_gate_any_more_wakes_it_all_the_same() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        // As it is for a process that has changed its root directory.
+        std::fs::remove_file(inside::handoff(shared)).unwrap();
+        let served = gate.served(&listener, 5);
+        assert!(shared.announce_wait());
+        served.close();
+        assert_eq!(gate.released(), [5]);
+        let woken = recv(&gate.gate_end, &mut [0; 9], RecvFlags::DONTWAIT);
+        assert_eq!(woken.map(|(length, _)| length), Ok(1));
+    });
+}
+
+/// Opens files until this process may open no more.
+fn fill(files: &mut Vec<File>) {
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+    }
+    assert_eq!(errno(), libc::EMFILE);
+}
+
 /// Limits the numbers of this process.
 fn limit(numbers: u64) {
     unsafe {
@@ -31,6 +67,27 @@ fn limit(numbers: u64) {
         limit.rlim_cur = numbers;
         assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
     }
+}
+
+#[test]
+fn a_connection_for_which_a_process_has_no_number_waits_for_one() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let mut files = Vec::new();
+        limit(600);
+        fill(&mut files);
+        files.truncate(files.len() - 10);
+        gate.served(&listener, 5).close();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        gate.dispatch(6);
+        fill(&mut files);
+        let accept = || unsafe { libc::accept(number(&listener), null_mut(), null_mut()) };
+        assert_eq!((accept(), errno()), (-1, libc::EMFILE));
+        assert_eq!(gate.state(6), DISPATCHED);
+        drop(files.pop());
+        assert!(accept() >= 0);
+        assert_eq!(gate.state(6), HELD);
+    });
 }
 
 /// Where processes come to a gate.
@@ -168,6 +225,23 @@ fn a_server_may_have_a_duplicate_of_its_listener_for_each_thread() {
             served.close();
             assert_eq!(gate.released(), [slot]);
         }
+    });
+}
+
+#[test]
+fn a_connection_that_a_stream_closes_gives_its_slot_back() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let served = gate.served(&listener, 5);
+        unsafe {
+            let stream = libc::fdopen(served.fd, c"r+".as_ptr());
+            assert!(libc::fputs(c"bye".as_ptr(), stream) >= 0);
+            assert_eq!(libc::fclose(stream), 0);
+        }
+        assert_eq!(gate.released(), [5]);
+        let mut said = String::new();
+        (&served.client).read_to_string(&mut said).unwrap();
+        assert_eq!(said, "bye");
     });
 }
 
