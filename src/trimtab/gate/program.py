@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 import struct
+import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,10 @@ _DT_NULL, _DT_NEEDED, _DT_STRTAB = 0, 1, 5
 _MOST_BYTES = 64 * 1024
 """Longest table that is read: the kernel runs no program with more program headers."""
 _IO_URING = b"liburing"
+_MUSL = b"/ld-musl-"
+_LONGEST_LOADER = 4096
+_SHIM_LIBC = "musl" if "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE")) else "glibc"
+"""That of this Python, beside which the shim was built."""
 _LONGEST_SHEBANG = 256
 _MOST_INTERPRETERS = 4
 _NET_BIND_SERVICE = 10
@@ -99,13 +104,20 @@ def _require_loadable(path: Path, gated: bool, depth: int) -> None:
 
 
 def _require_dynamic(path: Path, head: bytes, fd: int, gated: bool) -> None:
-    """Refuses an ELF program that is linked statically, has capabilities or, under a gate, has io_uring."""
+    """Refuses an ELF program that is static, of another libc, has capabilities or, under a gate, has io_uring."""
     if len(head) < _ELF.size or head[4:6] != b"\x02\x01":
         raise UsageError(f"{path} is not a 64-bit little-endian program, as the shim is")
     *_, headers_at, _, _, _, _, number = _ELF.unpack_from(head)
     headers = list(_table(fd, _PROGRAM_HEADER, number * _PROGRAM_HEADER.size, headers_at))
-    if all(kind != _PT_INTERP for kind, *_ in headers):
+    loaders = [header for header in headers if header[0] == _PT_INTERP]
+    if not loaders:
         raise UsageError(f"{path} is statically linked, so the shim cannot be loaded into it")
+    is_musl = any(_MUSL in _read(fd, min(length, _LONGEST_LOADER), at) for _, _, at, _, _, length, *_ in loaders)
+    libc = "musl" if is_musl else "glibc"
+    if libc != _SHIM_LIBC:
+        raise UsageError(
+            f"{path} is linked with {libc} and the shim with {_SHIM_LIBC}, so its loader cannot load that"
+        )
     if gated and any(name.startswith(_IO_URING) for name in _libraries(fd, headers)):
         raise UsageError(
             f"{path} is linked with liburing, and a server that accepts by io_uring gets no connection from a gate: "

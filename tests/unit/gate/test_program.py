@@ -81,6 +81,26 @@ def test_a_program_of_32_bits_is_refused(tmp_path: Path) -> None:
     assert "is not a 64-bit" in refused(elf(tmp_path / "old", PT_INTERP, bits=1))
 
 
+def test_a_program_whose_loader_cannot_load_the_shim_is_refused_before_it_fails_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loaded_by(loader: bytes) -> Path:
+        made = tmp_path / "server"
+        at = ELF.size + 56
+        head = ELF.pack(b"\x7fELF" + bytes([2, 1, 1]) + bytes(9), 3, 62, 1, 0, ELF.size, 0, 0, 64, 56, 1)
+        made.write_bytes(head + struct.pack("<IIQQQQQQ", PT_INTERP, 4, at, at, at, *[len(loader)] * 2, 1) + loader)
+        made.chmod(0o755)
+        return made
+
+    loaders = {"musl": b"/lib/ld-musl-x86_64.so.1\0", "glibc": b"/lib64/ld-linux-x86-64.so.2\0"}
+    for libc, other in (("glibc", "musl"), ("musl", "glibc")):
+        monkeypatch.setattr(program, "_SHIM_LIBC", libc)
+        made = loaded_by(loaders[libc])
+        assert program.found(str(made), gated=True) == made
+        said = refused(loaded_by(loaders[other]))
+        assert said == f"{made} is linked with {other} and the shim with {libc}, so its loader cannot load that"
+
+
 def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
     script = tmp_path / "ctl"
     script.write_text(f"#!{sys.executable} -u\n")
