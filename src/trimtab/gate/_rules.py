@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from typing import Annotated
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -13,6 +14,9 @@ from trimtab.errors import UsageError
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HOST = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?|\[[0-9a-fA-F:.]+\]")
+_NO_BYTE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
+_MAPPED_BITS = 96
+"""Of an address of IPv4 within IPv6, before it begins."""
 _TEXT = "a printable text of 1 to 1024 characters"
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024, description=_TEXT)]
 
@@ -103,19 +107,31 @@ def endpoint(text: str, what: str, any_address: bool = False) -> str:
             raise UsageError(f"{what} {text!r} is not {allowed}: {address!r} is no address") from None
         if (version == 6) != (bare != address):
             raise UsageError(f"{what} {text!r} is not {allowed}: write an address of IPv6 in brackets")
+        if version == 6 and (mapped := ipaddress.IPv6Address(bare).ipv4_mapped) is not None:
+            raise UsageError(f"{what} {text!r} is an address of IPv4: write {mapped}:{int(port)}")
     return f"{address}:{int(port)}"
 
 
 def _source(text: str) -> str:
     try:
-        return str(ipaddress.ip_network(text))
+        network = ipaddress.ip_network(text)
     except ValueError as error:
         raise UsageError(f"source {text!r} is not a prefix such as 127.0.1.0/24: {error}") from None
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    if mapped is not None and network.prefixlen >= _MAPPED_BITS:
+        raise UsageError(f"source {text!r} is one of IPv4: write {mapped}/{network.prefixlen - _MAPPED_BITS}")
+    return str(network)
 
 
 def _path(text: str) -> str:
     if not text.startswith("/") or " " in text:
         raise UsageError(f"path {text!r} is not the beginning of a path: it starts with / and has no space")
+    # As native/gate/src/path.rs has it.
+    resolved = unquote_to_bytes(text)
+    if _NO_BYTE.search(text) or any(part in resolved for part in (b"//", b"/./", b"/../")):
+        raise UsageError(
+            f"path {text!r} is not how a resolved path begins: leave out //, /./ and /../, and write a % as %25"
+        )
     return text
 
 
