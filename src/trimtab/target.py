@@ -51,7 +51,7 @@ def parse_target(url: str, allow_remote: bool = False) -> Target:
         allow_remote: permit an address outside 127.0.0.0/8 and ::1.
 
     Raises:
-        UsageError: not an http URL, a port that is none, an unknown host, or not this machine.
+        UsageError: not an http URL, a port that is none, an unknown host or no host name, or not this machine.
     """
     try:
         parts = urlsplit(url)
@@ -77,6 +77,8 @@ def _resolve(host: str, port: int) -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise UsageError(f"unknown host {host!r}: {error.strerror or error}") from None
+    except UnicodeError:
+        raise UsageError(f"{host!r} is not a host name: between its dots stand 1 to 63 characters") from None
     # IPv4 first: a server on both families is rarer than one that knows only IPv4.
     return [str(entry[4][0]) for entry in sorted(found, key=lambda entry: entry[0] != socket.AF_INET)]
 

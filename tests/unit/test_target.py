@@ -43,3 +43,9 @@ def test_another_machine_needs_permission(url: str) -> None:
 def test_a_port_that_no_server_can_have_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="has the port 0, allowed is 1 to 65535"):
         parse_target(url)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", ".local"])
+def test_what_is_no_host_name_is_refused(host: str) -> None:
+    with pytest.raises(UsageError, match=f"'{host}' is not a host name"):
+        parse_target(f"http://{host}/", allow_remote=True)
