@@ -23,6 +23,8 @@ Wire = dict[str, Any]
 
 ENDLESS = Constant(1e9)
 """Pages of a session that is longer than any run, and exact in every integer type on the way."""
+MOST_USERS = 1_000_000
+MOST_HZ = 1e7
 _ONE = Constant(1.0)
 _NONE = Constant(0.0)
 
@@ -114,7 +116,7 @@ class Closed(Tagged, frozen=True):
     users: int
 
     def __post_init__(self) -> None:
-        required(1 <= self.users <= 1_000_000, "connections", self.users, "1 to 1000000")
+        required(1 <= self.users <= MOST_USERS, "connections", self.users, f"1 to {MOST_USERS}")
 
 
 Arrivals = Poisson | ConstantRate | Closed
@@ -183,6 +185,7 @@ class Population:
         required(0 < self.timeout_s < math.inf, "timeout", f"{self.timeout_s:g} s", "more than 0 and finite")
         times = [step.at_s for step in self.schedule]
         required(times == sorted(set(times)), "steps", [f"{at:g} s" for at in times], "in order of time")
+        self._require_bounded(max([1.0, *(step.factor for step in self.schedule)]))
         allowed = "at least 0 and finite"
         required(0 <= self.round_trip_s < math.inf, "round trip", f"{self.round_trip_s:g} s", allowed)
         if self.graph is not None:
@@ -191,6 +194,15 @@ class Population:
             required(unused == (_ONE, _ONE, _NONE, ROOT, ()), "pages", unused, "left out where a graph is walked")
         if self.source is not None:
             required(_is_loopback(self.source), "source", repr(self.source), "an IPv4 address in 127.0.0.0/8")
+
+    def _require_bounded(self, factor: float) -> None:
+        """Refuses more users or sessions than the generator has memory for, at the highest step."""
+        if isinstance(self.arrivals, Closed):
+            most = MOST_USERS / self.arrivals.users
+            required(factor <= most, "step factor", f"{factor:g}", f"at most {most:g}, for {MOST_USERS} users in all")
+        else:
+            rate_hz = self.arrivals.rate_hz * factor
+            required(rate_hz <= MOST_HZ, "rate", f"{rate_hz:g}", f"at most {MOST_HZ:g} sessions/s at every step")
 
     def to_wire(self) -> Wire:
         """This population as the native programs read it; a network only where there is to be one."""

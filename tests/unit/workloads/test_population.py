@@ -86,6 +86,17 @@ def test_a_population_with_an_impossible_value_is_refused_by_name(change: dict[s
         Population(**{"class_name": "all", "arrivals": Poisson(1), **change})
 
 
+def test_a_step_to_more_users_or_sessions_than_there_is_memory_for_is_refused() -> None:
+    def with_step(arrivals: Closed | ConstantRate, factor: float) -> Population:
+        return Population(class_name="all", arrivals=arrivals, schedule=(Step(5, factor),))
+
+    with pytest.raises(UsageError, match="step factor 1001 is not allowed: it must be at most 1000, for"):
+        with_step(Closed(1000), 1001)
+    with pytest.raises(UsageError, match=r"rate 2e\+07 is not allowed: it must be at most 1e\+07 sessions/s"):
+        with_step(ConstantRate(1e4), 2000)
+    assert with_step(Closed(1000), 1000).schedule == with_step(ConstantRate(1e4), 1000).schedule
+
+
 @pytest.mark.parametrize(
     "build",
     [
