@@ -1,9 +1,11 @@
 //! Where the TCP listener of a gated number is kept: at a place that the next program knows when this one executes it.
 
 use std::ffi::c_int;
+use std::os::fd::AsFd;
 
 use rustix::fs::fstat;
 use rustix::io::{fcntl_getfd, fcntl_setfd, FdFlags};
+use rustix::net::sockopt::{set_socket_timeout, socket_timeout, Timeout};
 
 use crate::register::{self, Number};
 
@@ -34,6 +36,14 @@ pub fn close_with(kept: Number, mut numbers: impl Iterator<Item = Number>) {
     };
     // It fails only when it is not open.
     let _ = fcntl_setfd(kept, flags);
+}
+
+/// Has accept wait at the one no longer than at the other.
+pub fn wait_alike(worker: impl AsFd, listener: Number) {
+    if let Ok(Some(longest)) = socket_timeout(listener, Timeout::Recv) {
+        // It fails for a time that the kernel has not given itself.
+        let _ = set_socket_timeout(worker, Timeout::Recv, Some(longest));
+    }
 }
 
 /// Whether two numbers are of one socket.

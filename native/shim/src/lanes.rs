@@ -6,7 +6,9 @@ use std::os::fd::{AsFd as _, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use libc::{sockaddr, socklen_t};
-use rustix::event::epoll;
+use rustix::event::{epoll, Timespec};
+use rustix::io::Errno;
+use rustix::net::sockopt::{socket_timeout, Timeout};
 use trimtab_wire::ends::Ends;
 use trimtab_wire::shared::Layout;
 use trimtab_wire::wake;
@@ -71,10 +73,18 @@ pub unsafe fn accept(
     }
 }
 
-/// Waits where accept would, for either.
-pub fn wait(waiter: Number) -> rustix::io::Result<Woken> {
+/// Waits where accept would, for either, and as long as accept would.
+///
+/// # Errors
+/// As accept(2): `AGAIN` after the listener's time.
+pub fn wait(waiter: Number, worker: Number) -> rustix::io::Result<Woken> {
+    let longest = socket_timeout(worker, Timeout::Recv)?;
+    let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
     let mut room = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 2];
-    let (ready, _) = epoll::wait(waiter, &mut room, None)?;
+    let (ready, _) = epoll::wait(waiter, &mut room, longest.as_ref())?;
+    if ready.is_empty() {
+        return Err(Errno::AGAIN);
+    }
     let from_gate = |event: &epoll::Event| {
         let epoll::Event { data, .. } = *event;
         data.u64() == epolls::FIRST

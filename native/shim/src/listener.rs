@@ -1,5 +1,6 @@
 //! Accepting: from the gate while there is one, from the kernel otherwise.
 
+use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -7,6 +8,7 @@ use std::sync::atomic::Ordering;
 use libc::{sockaddr, socklen_t};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{sockopt, AddressFamily, RecvFlags, SocketType};
 use trimtab_wire::handoff::{receive, Dispatch, LONGEST};
 use trimtab_wire::shared::{DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLOT};
@@ -63,11 +65,12 @@ pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int, call: impl Fn() -> c_i
     if table::kind(fd) == UNKNOWN {
         look_at(environment, fd);
     }
+    let began = OnceCell::new();
     loop {
         let done = match switch::under(fd) {
             // SAFETY: `peer` is as accept(2) asks for.
             Some((listener, GATED)) => unsafe { from_gate(environment, listener, fd, peer, flags) },
-            Some((listener, _)) => from_kernel(environment, listener, fd, &call),
+            Some((listener, _)) => from_kernel(environment, listener, fd, &began, &call),
             None => return call(),
         };
         if let Some(done) = done {
@@ -176,7 +179,7 @@ unsafe fn from_gate(
             return Some(accepted);
         }
         if let Some(waiter) = waiter {
-            match lanes::wait(waiter) {
+            match lanes::wait(waiter, worker) {
                 Err(Errno::INTR) if interrupted::goes_on() => return None,
                 Err(error) => return Some(failed(error)),
                 Ok(Woken::Client) => return None,
@@ -249,10 +252,14 @@ fn hold(environment: &Environment, dispatch: &Dispatch, fd: c_int, now_ns: u64) 
 }
 
 /// One attempt at the kernel; None when the state of the listener has changed or there was nothing after all.
+///
+/// # Arguments
+/// - `began`: when the first of the attempts began that wait.
 fn from_kernel(
     environment: &Environment,
     listener: &Listener,
     fd: c_int,
+    began: &OnceCell<u64>,
     call: impl Fn() -> c_int,
 ) -> Option<c_int> {
     if listener.may_take_over(environment) && switch::take_over(environment, fd) {
@@ -263,10 +270,12 @@ fn from_kernel(
     if emulate {
         // SAFETY: the server has named it in this call.
         let own = unsafe { borrow(fd) }?;
+        let began = began.get_or_init(now_ns);
         let mut waiting = [PollFd::new(&own, PollFlags::IN)];
         match poll(&mut waiting, Some(&LOOK)) {
             Err(Errno::INTR) if interrupted::goes_on() => return None,
             Err(error) => return Some(failed(error)),
+            Ok(0) if is_over(own, *began) => return Some(failed(Errno::AGAIN)),
             Ok(0) => return None,
             Ok(_) if listener.may_take_over(environment) => return None,
             Ok(_) => {}
@@ -284,6 +293,13 @@ fn from_kernel(
         return None;
     }
     Some(accepted)
+}
+
+/// Whether accept has waited for as long as the server wants at this listener.
+fn is_over(listener: Number, began: u64) -> bool {
+    let longest = sockopt::socket_timeout(listener, Timeout::Recv);
+    let waited = u128::from(now_ns().saturating_sub(began));
+    matches!(longest, Ok(Some(longest)) if waited >= longest.as_nanos())
 }
 
 /// How long a connection has waited in the accept queue, in steps of the kernel's clock (1 to 10 ms).

@@ -402,6 +402,7 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
     // The flags belong to the pair's end, which the server's other processes share: they wish the same.
     let flags = fcntl_getfl(&worker).ok()? - OFlags::NONBLOCK;
     fcntl_setfl(&worker, flags | wish).ok()?;
+    kept::wait_alike(&worker, own);
     replace(listener, fd, worker, cloexec).ok()?;
     listener.close_kept_alike();
     let blocking = if wish.is_empty() { 1 } else { 2 };

@@ -73,6 +73,12 @@ impl Bytes {
         })
     }
 
+    /// Whether the call asks for none.
+    #[inline]
+    fn are_none(&self) -> bool {
+        matches!(self, Self::At(one) if one.iov_len == 0)
+    }
+
     /// Their parts; none when the call failed.
     ///
     /// # Safety
@@ -134,7 +140,7 @@ impl Bytes {
 /// `read` reads into these bytes and returns how many, or what is not more than 0.
 #[inline]
 unsafe fn reading(fd: c_int, bytes: Bytes, read: impl FnOnce() -> isize) -> isize {
-    let Some(entry) = table::connection(fd) else {
+    let Some(entry) = table::connection(fd).filter(|_| !bytes.are_none()) else {
         return read();
     };
     connection::wants_input(entry);

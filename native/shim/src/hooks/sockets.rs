@@ -248,7 +248,15 @@ hooks! {
     }
 
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int {
-        |call(fd: c_int)| call(switch::tcp(fd))
+        |call(fd: c_int)| {
+            let tcp = switch::tcp(fd);
+            let done = call(tcp);
+            if tcp != fd && done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_RCVTIMEO) {
+                // By this accept waits no longer, and it waits here.
+                quietly(|| call(fd));
+            }
+            done
+        }
     }
 
     #[link_section = ".text.hot"]

@@ -245,6 +245,43 @@ fn a_connection_that_a_stream_closes_gives_its_slot_back() {
     });
 }
 
+#[test]
+fn accept_waits_no_longer_than_the_listener_says() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        rustix::io::ioctl_fionbio(&gate.tcp, true).unwrap();
+        let accept = || unsafe { libc::accept(number(&listener), null_mut(), null_mut()) };
+        let longest = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 20_000,
+        };
+        let (option, length) = ((&raw const longest).cast(), size_of_val(&longest) as u32);
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
+        let set = unsafe { libc::setsockopt(number(&listener), level, name, option, length) };
+        assert_eq!(set, 0);
+        let times_out = || assert_eq!((accept(), errno()), (-1, libc::EAGAIN));
+        times_out();
+        shared.lanes.open.store(1, Relaxed);
+        times_out();
+        shared.lanes.open.store(0, Relaxed);
+        drop(gate.die());
+        times_out();
+        Served::by(&listener).turn();
+    });
+}
+
+#[test]
+fn a_read_of_no_bytes_is_no_end() {
+    sensing(|shared| {
+        let mut served = Served::new();
+        served.turn();
+        assert_eq!(unsafe { libc::read(served.fd, null_mut(), 0) }, 0);
+        served.turn();
+        served.close();
+        assert_eq!(counted(shared), (1, 2));
+    });
+}
+
 const LISTENER: &str = "TRIMTAB_TEST_LISTENER";
 
 #[test]
