@@ -261,6 +261,28 @@ def test_php_fpm_stays_at_the_gate_when_it_executes_itself_anew(directory: Path)
         assert goes_and_comes_back(server, ask) == (10, {})
 
 
+def test_php_fpm_that_executes_itself_anew_when_its_gate_is_gone_for_good_goes_on(directory: Path) -> None:
+    """Its master waits at the listener, so it has that back, as the gate left it, when it executes itself."""
+    with fpm(directory, "ondemand") as server, contextlib.ExitStack() as stack:
+        ask = fcgi(server.port, directory / "www" / "page.php")
+        ask()
+        gate = server.gate_processes()
+        (master,) = (one for one in offspring(server.process.pid) if one not in gate)
+        stack.callback(until, lambda: not Path(f"/proc/{master}").exists(), "PHP-FPM stays")
+        stack.callback(os.kill, master, signal.SIGTERM)
+        stack.callback(server.run_dir.release)
+        server.process.kill()
+        kill_together(gate)
+        ask()
+        log = directory / "fpm.log"
+        starts = log.read_text().count("ready to handle connections")
+        os.kill(master, signal.SIGUSR2)
+        until(lambda: log.read_text().count("ready to handle connections") > starts, "PHP-FPM did not reload")
+        for _ in range(8):
+            assert ask() == 1
+        assert " exited with code 0 " not in log.read_text().rpartition("ready to handle connections")[2]
+
+
 def test_a_master_that_only_waits_learns_that_the_gate_has_died(directory: Path) -> None:
     """Without a child nobody but PHP-FPM's master, which never accepts, can notice it."""
     with fpm(directory, "ondemand\npm.process_idle_timeout = 1s") as server:
