@@ -45,24 +45,58 @@ apt_get() { # waits while another apt or dpkg holds one of its locks (a fresh ma
     grep '^[WE]:' "$apt_said" >&2 || true
 }
 
-install_packages() { # no server that comes in a package is started, now or at the next boot
+unit_of() { # the service of a package, where it has one
+    case $1 in
+    nginx-light) echo nginx ;;
+    mariadb-server) echo mariadb ;;
+    php8.2-fpm | haproxy | squid | tomcat10) echo "$1" ;;
+    esac
+}
+
+install_packages() { # no server that comes in a package is started, now or at the next boot; those there before stay as they are
     apt_said=$(mktemp)
     policy=/usr/sbin/policy-rc.d
-    if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' >"$policy"
+    if [ ! -e "$policy" ] || grep -qF "$ours" "$policy"; then
+        printf '#!/bin/sh\n# %s\nexit 101\n' "$ours" >"$policy"
         chmod 755 "$policy"
         made=$policy
     fi
+    units=
+    if command -v systemctl >/dev/null 2>&1; then
+        for name in "$@"; do
+            unit=$(unit_of "$name")
+            [ -z "$unit" ] || systemctl cat "$unit.service" >/dev/null 2>&1 || units="$units $unit"
+        done
+    fi
+    if [ -d "$modules" ]; then
+        enabled=$(mktemp -d)
+        cp -a "$modules/." "$enabled"
+    fi
     export DEBIAN_FRONTEND=noninteractive
-    apt_get update && apt_get install -y --no-install-recommends "$@" || return 1
-    command -v systemctl >/dev/null 2>&1 || return 0
-    for name in "$@"; do
-        case $name in
-        nginx-light) systemctl --quiet disable nginx || true ;;
-        mariadb-server) systemctl --quiet disable mariadb || true ;;
-        php8.2-fpm | haproxy | squid | tomcat10) systemctl --quiet disable "$name" || true ;;
-        esac
+    # What is there is not removed for it, such as MySQL for MariaDB.
+    came=yes
+    apt_get update && apt_get install -y --no-remove --no-install-recommends "$@" || came=no
+    modules_as_before
+    [ "$came" = yes ] || return 1
+    for unit in $units; do
+        systemctl --quiet disable "$unit" || true
     done
+}
+
+modules_as_before() { # a machine's own Apache with threads is switched to prefork by the package of PHP's module
+    [ -n "$enabled" ] || return 0
+    for link in "$modules"/* "$enabled"/*; do
+        name=${link##*/}
+        if [ -L "$modules/$name" ] && [ ! -L "$enabled/$name" ]; then
+            rm -f "$modules/$name"
+            say "$name is not enabled in this machine's Apache, though its package does it"
+        elif [ -L "$enabled/$name" ] && [ ! -L "$modules/$name" ]; then
+            cp -P "$enabled/$name" "$modules/$name"
+            say "$name stays enabled in this machine's Apache, though a package took it out"
+        fi
+    done
+    rm -rf "$enabled"
+    enabled=
 }
 
 build_native() { # beside what follows; as the installation of trimtab below has it built, which then finds it made
@@ -75,11 +109,14 @@ stop_building() {
     [ -z "$building" ] || kill "$building" 2>/dev/null || true
 }
 
+ours="tools/setup.sh of trimtab, while it installs packages"
+modules=/etc/apache2/mods-enabled
 building=
 apt_said=
 made=
-trap 'stop_building; rm -f "$apt_said" "$made"' EXIT
-trap 'exit 130' INT TERM
+enabled=
+trap 'stop_building; modules_as_before; rm -f "$apt_said" "$made"' EXIT
+trap 'exit 130' HUP INT TERM
 
 for_tests=no
 for_labs=no

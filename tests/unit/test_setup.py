@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HELD = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)"
 POLICY = "/usr/sbin/policy-rc.d"
+MODULES = "/etc/apache2/mods-enabled"
 
 APT = """
 echo "apt-get $*" >>log
@@ -56,8 +57,10 @@ def machine(tmp_path: Path) -> Machine:
     for name in ("bin", "tools", ".venv/bin"):
         (tmp_path / name).mkdir(parents=True)
     script = (ROOT / "tools" / "setup.sh").read_text(encoding="utf-8")
-    assert script.count(POLICY) == 1
-    made.write("tools/setup.sh", script.replace(POLICY, str(tmp_path / "policy-rc.d")))
+    for path, name in ((POLICY, "policy-rc.d"), (MODULES, "mods-enabled")):
+        assert script.count(path) == 1
+        script = script.replace(path, str(tmp_path / name))
+    made.write("tools/setup.sh", script)
     by_hand = ("for-benchmarks bench", "for-one-of-them bench-wordpress")
     made.write("packages.txt", "# what is needed", "there", "absent-yet", "for-tests test", "for-rust rust", *by_hand)
     made.write("installed", "there")
@@ -75,7 +78,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_what_is_missing_is_installed_and_what_only_tests_need_is_left_out(machine: Machine) -> None:
     done = machine.set_up()
     assert done.returncode == 0, done.stderr
-    assert machine.log()[-1] == "apt-get -qq install -y --no-install-recommends absent-yet"
+    assert machine.log()[-1] == "apt-get -qq install -y --no-remove --no-install-recommends absent-yet"
     assert not (machine.directory / "policy-rc.d").exists()
 
 
@@ -138,3 +141,52 @@ def test_an_ordinary_user_hears_what_is_missing_and_gets_the_demo_but_not_the_te
     assert "absent-yet for-tests" in tests.stdout
     assert "the tests need them all" in tests.stderr
     assert machine.log() == []
+
+
+def test_a_service_that_was_there_before_is_not_taken_from_the_next_boot(machine: Machine) -> None:
+    """Who serves with nginx has its service, and not the package nginx-light that the tests want."""
+    machine.write("packages.txt", "nginx-light", "squid")
+    machine.program("systemctl", 'echo "systemctl $*" >>log; [ "$1 $2" != "cat squid.service" ]')
+    assert machine.set_up().returncode == 0
+    assert [line for line in machine.log() if "disable" in line] == ["systemctl --quiet disable squid"]
+
+
+def test_the_modules_of_a_machines_own_apache_stay_as_they_were(machine: Machine) -> None:
+    """Debian's package of PHP's module switches an Apache with threads to prefork, and turns PHP on in it."""
+    enabled = machine.directory / "mods-enabled"
+    enabled.mkdir()
+    for name in ("mpm_event.load", "status.load"):
+        (enabled / name).symlink_to(f"../mods-available/{name}")
+    switch = "; ".join(
+        f"{what} mods-enabled/{name}"
+        for what, name in (
+            ("rm -f", "mpm_event.load"),
+            ("ln -sf ../mods-available/mpm_prefork.load", "mpm_prefork.load"),
+            ("ln -sf ../mods-available/php8.2.load", "php8.2.load"),
+        )
+    )
+    machine.program("apt-get", f'case "$*" in *install*) {switch} ;; esac{APT}')
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert sorted((path.name, os.readlink(path)) for path in enabled.iterdir()) == [
+        ("mpm_event.load", "../mods-available/mpm_event.load"),
+        ("status.load", "../mods-available/status.load"),
+    ]
+    assert "php8.2.load is not enabled in this machine's Apache" in done.stdout
+
+
+@pytest.mark.parametrize("end", ["HUP", "TERM"])
+def test_services_of_later_packages_start_again_however_it_ends(machine: Machine, end: str) -> None:
+    """A terminal that is closed in the middle left the file behind by which no package starts its service."""
+    policy = machine.directory / "policy-rc.d"
+    machine.program("apt-get", f'case "$*" in *install*) [ -e policy-rc.d ] && kill -{end} $PPID; exit 1 ;; esac')
+    assert machine.set_up().returncode != 0
+    assert not policy.exists()
+    policy.write_text("#!/bin/sh\n# tools/setup.sh of trimtab, while it installs packages\nexit 101\n")
+    machine.program("apt-get", APT)
+    assert machine.set_up().returncode == 0
+    assert not policy.exists(), "that of a set-up which was killed"
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    machine.write("installed", "there")
+    assert machine.set_up().returncode == 0
+    assert policy.exists(), "the operator's own"
