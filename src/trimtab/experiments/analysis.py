@@ -17,7 +17,7 @@ shows some 2 %. So a cell counts as better only where its interval leaves 1 out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -28,7 +28,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from trimtab.experiments.design import Cell, Factor
+from trimtab.experiments.design import Cell, Factor, usual
 
 FALSE = 0.05
 """How often anything at all may be found where there is nothing, for each family of comparisons."""
@@ -149,7 +149,7 @@ def analyse(seen: Sequence[Observation], factors: Sequence[Factor]) -> Analysis:
             raise ValueError(f"only one level of {factor.name} was measured")
     whole = ols("y ~ C(block) + " + " + ".join(_terms(len(factors))), table).fit()
     noise = math.sqrt(whole.mse_resid)
-    against = _versus(seen, factors, whole)
+    against = _versus(table, seen, factors, whole)
     return Analysis(_variance(whole, factors), _contrasts(table, factors), against, math.expm1(noise))
 
 
@@ -213,27 +213,24 @@ def _contrasts(table: pandas.DataFrame, factors: Sequence[Factor]) -> tuple[Cont
     return tuple(found)
 
 
-def _versus(seen: Sequence[Observation], factors: Sequence[Factor], whole: Any) -> tuple[Versus, ...]:
-    """Every cell against the control, with the blocks taken out and one interval for all (Sidak)."""
-    level = _block_levels(seen)
-    logs: dict[tuple[tuple[str, str], ...], list[float]] = {}
-    for one in seen:
-        logs.setdefault(tuple(sorted(one.cell.items())), []).append(math.log(one.value) - level[one.block])
-    control = logs.pop(tuple(sorted((f.name, f.levels[0]) for f in factors)), [])
-    if not control or not logs:
+def _versus(
+    table: pandas.DataFrame, seen: Sequence[Observation], factors: Sequence[Factor], whole: Any
+) -> tuple[Versus, ...]:
+    """Every cell against the control, with the blocks taken out and one interval for all (Sidak).
+
+    By least squares of cells and blocks together: a block without one of its cells has another mean for that alone.
+    """
+    control = tuple(sorted(usual(factors).items()))
+    keys = [control, *(key for key in by_cell(seen) if key != control)]
+    cells = [tuple(sorted(one.cell.items())) for one in seen]
+    if control not in cells or len(keys) < 2:
         return ()
-    quantile = student.isf((1 - (1 - FALSE) ** (1 / len(logs))) / 2, whole.df_resid)
-    middle, rows = math.fsum(control) / len(control), []
-    for key, values in logs.items():
-        size = math.fsum(values) / len(values) - middle
-        half = quantile * math.sqrt(whole.mse_resid * (1 / len(values) + 1 / len(control)))
+    model = ols("y ~ C(block) + C(cell)", table.assign(cell=[keys.index(key) for key in cells])).fit()
+    quantile = student.isf((1 - (1 - FALSE) ** (1 / (len(keys) - 1))) / 2, whole.df_resid)
+    rows = []
+    for number, key in enumerate(keys[1:], 1):
+        name = f"C(cell)[T.{number}]"
+        size = model.params[name]
+        half = quantile * math.sqrt(whole.mse_resid * model.normalized_cov_params.loc[name, name])
         rows.append(Versus(dict(key), math.exp(size), math.exp(size - half), math.exp(size + half)))
     return tuple(sorted(rows, key=lambda row: -row.ratio))
-
-
-def _block_levels(seen: Sequence[Observation]) -> Mapping[int, float]:
-    """Mean log value of each block."""
-    values: dict[int, list[float]] = {}
-    for one in seen:
-        values.setdefault(one.block, []).append(math.log(one.value))
-    return {block: math.fsum(v) / len(v) for block, v in values.items()}

@@ -69,6 +69,20 @@ def test_the_best_of_equal_cells_is_not_called_better() -> None:
     assert best.ratio > 1.01 and best.low < 1
 
 
+def test_a_cell_that_is_missing_in_some_blocks_is_compared_within_those_that_have_it() -> None:
+    """A slow cell lifts the mean of the one block that it is in: taken from all cells there, it looks faster."""
+    seen = measured(4, {("25 ms",): 10.0}, noise=0.005)
+    kept = [one for one in seen if one.block == 0 or one.cell["slice"] != "25 ms"]
+    slow = [one for one in analyse(kept, FACTORS).cells if one.cell["slice"] == "25 ms"]
+    assert len(slow) == 9
+    assert all(one.low < 10 < one.high and one.ratio == pytest.approx(10, rel=0.05) for one in slow)
+    whole = [one for one in analyse(seen, FACTORS).cells if one.cell["slice"] == "25 ms"]
+    wider = [
+        (one.high / one.low, other.high / other.low) for one in slow for other in whole if one.cell == other.cell
+    ]
+    assert all(missing > there for missing, there in wider)
+
+
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
