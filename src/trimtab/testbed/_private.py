@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -127,10 +127,11 @@ class PrivateServer(ABC, Generic[Spec]):
             self._registry.write(self._record)
             confinement = self._confine()
             self.directory.chmod(0o755)
-            self.furnish()
-            for _ in range(_ATTEMPTS):
-                if self._launch(confinement):
-                    return
+            with usual_modes():
+                self.furnish()
+                for _ in range(_ATTEMPTS):
+                    if self._launch(confinement):
+                        return
             raise PlantError(f"{self.program_name} found no free port in {_ATTEMPTS} attempts")
         except BaseException:
             self.stop()
@@ -237,7 +238,7 @@ class PrivateServer(ABC, Generic[Spec]):
         return confinement
 
     def _launch(self, confinement: Confinement) -> bool:
-        """Starts it on free ports; False when somebody else took one in between."""
+        """Starts it on free ports; False when somebody else took one in between, and it has ended."""
         ports = free_ports(self.ports_wanted)
         command, output = self.configured(ports), self.directory / "logs" / "output.log"
         with output.open("wb") as log:
@@ -252,13 +253,28 @@ class PrivateServer(ABC, Generic[Spec]):
         self.pid, self.port = self._process.pid, ports[0]
         self.launched(ports)
         self.hold(replace(self._held(), server=processes.identify(self.pid), users=_worker()))
-        if self._await_answer():
+        answered = self._await_answer()
+        if answered and not self._taken(ports):
             self._note_users()
             return True
         said = " ".join((_text(output) + self.error_log()).split())
-        if "Address already in use" in said:
+        if answered or "Address already in use" in said:
+            self._process.kill()  # some go on without their port
+            self._process.wait()
             return False
         raise PlantError(f"{self.program_name} did not start: {printable(said[-500:]) or 'it said nothing'}")
+
+    def _taken(self, ports: Sequence[int]) -> bool:
+        """Whether somebody else listens on one of its ports, and has answered in its place."""
+        server = self._held().server
+        if server is None or not server.alive() or "LD_PRELOAD" in self._environment(ports[0]):
+            return False  # with the shim in it a gate may listen for it
+        there = {name for name, (_, port) in processes.listening(server.pid).items() if port in ports}
+        family = {*_family(server.pid), *(one.pid for one in processes.session(server))}
+        try:
+            return not there <= frozenset().union(*(processes.descriptors(pid, "socket") for pid in family))
+        except UsageError:
+            return False  # not to be seen from here
 
     def _note_users(self) -> None:
         """Records the users that its processes have dropped to, while nobody else can have its session's id."""
@@ -276,6 +292,27 @@ class PrivateServer(ABC, Generic[Spec]):
                     return True
             time.sleep(0.02)
         return False
+
+
+@contextlib.contextmanager
+def usual_modes() -> Iterator[None]:
+    """Lets others read what root makes meanwhile, as far as its mode says so, whatever the umask.
+
+    What servers serve is read by the users that they drop to. The umask is that of the whole process.
+    """
+    before = os.umask(0o022) if os.geteuid() == 0 else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.umask(before)
+
+
+def _family(pid: int) -> Iterator[int]:
+    """A process and all that it has started, as far as they still belong to it."""
+    yield pid
+    for child in processes.children(pid):
+        yield from _family(child)
 
 
 def _text(log: Path) -> str:

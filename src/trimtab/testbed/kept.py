@@ -16,6 +16,7 @@ from pathlib import Path
 
 from trimtab.locks import opened
 from trimtab.store import default_path
+from trimtab.testbed._private import usual_modes
 from trimtab.trust import require_trusted
 
 
@@ -37,13 +38,15 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
     Raises:
         UsageError: others can change the directory.
     """
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with usual_modes():
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     require_trusted(directory)
     path = directory / f"{name}-{version}"
     with os.fdopen(opened(directory / f"{name}.lock"), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            _make(path, name, make)
+            with usual_modes():
+                _make(path, name, make)
         yield path
 
 

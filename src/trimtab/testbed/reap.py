@@ -34,13 +34,19 @@ def reap(registry: Registry) -> list[str]:
         What was removed, one line each.
 
     Raises:
-        TrimtabError: something could not be removed; its record is kept.
+        TrimtabError: something could not be removed; its record is kept, and all else is removed.
     """
-    removed = []
+    removed, failed = [], []
     for record in orphans(registry.records(), processes.boot_id()):
-        clear(registry, record)
+        try:
+            clear(registry, record)
+        except TrimtabError as error:
+            failed.append(str(error))
+            continue
         removed.append(f"testbed of process {record.owner.pid} in {record.directory}")
     swap.release(registry)
+    if failed:
+        raise TrimtabError("; ".join(failed))
     return removed
 
 
@@ -59,7 +65,8 @@ def clear(registry: Registry, record: Record) -> None:
     if record.boot_id == processes.boot_id():
         if server is not None:
             users, mentioning = {os.geteuid(), *record.users}, (record.directory, _FPM_WORKER)
-            processes.end(lambda: processes.session_members(server, users, *mentioning), _PATIENCE_S)
+            if not processes.end(lambda: processes.session_members(server, users, *mentioning), _PATIENCE_S):
+                raise TrimtabError(f"processes of {record.directory} do not end")
         if not cgroup.remove(groups, _PATIENCE_S):
             raise TrimtabError(f"control groups of {record.directory} are still in use")
     for segment in Path("/dev/shm").glob(f"{record.shared_memory}-*"):

@@ -23,6 +23,7 @@ from trimtab.errors import PlantError, TrimtabError, UsageError
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 from trimtab.plants.tomcat.private import Jdbc, TomcatSpec, TomcatTestbed
+from trimtab.testbed._private import usual_modes
 from trimtab.testbed.bookstore import webapp
 from trimtab.testbed.bookstore.population import Population
 from trimtab.testbed.kept import default_directory, kept
@@ -150,7 +151,8 @@ def shop(
     """
     _require_installed(spec)
     where = directory or default_directory() / "shop"
-    where.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with usual_modes():
+        where.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(_database(spec, where, say))
         application = stack.enter_context(_application(spec, where, database, say))

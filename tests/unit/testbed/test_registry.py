@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,26 @@ def test_reaping_removes_the_directory_of_a_dead_owner_and_spares_the_living(
     assert not dead.exists()
     assert (living / "file").exists()
     assert [r.directory for r in registry.records()] == [os.fspath(living)]
+
+
+def test_one_testbed_that_does_not_go_keeps_no_other_from_being_removed(
+    registry: Registry, own: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of processes that swap may take longer to end than anybody waits."""
+    gone, stuck = Process(own.pid, own.start_ticks - 1), tmp_path / "a-stuck"
+    for directory, server in ((stuck, Process(7, 8)), (tmp_path / "b", None), (tmp_path / "c", None)):
+        directory.mkdir()
+        registry.write(replace(record(gone, directory), server=server))
+    monkeypatch.setattr(processes, "end", lambda members, patience_s: server_is_absent(members))
+    monkeypatch.setattr(processes, "session_members", lambda *_: [gone])
+    with registry.locked(), pytest.raises(TrimtabError, match=f"^processes of {stuck} do not end$"):
+        reap.reap(registry)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["a-stuck", "registry"]
+    assert [r.directory for r in registry.records()] == [os.fspath(stuck)], "the next one tries again"
+
+
+def server_is_absent(members: Callable[[], Iterable[Process]]) -> bool:
+    return not list(members())
 
 
 def test_a_registry_that_others_can_write_is_refused(tmp_path: Path) -> None:
