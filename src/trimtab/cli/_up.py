@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
                 _require_alive(running)
                 time.sleep(_LOOK_S)
     except KeyboardInterrupt:
-        say("the shop is closed, and nothing of it is left")
+        left = f" but {args.stack}" if args.stack.exists() else ""
+        say(f"the shop is closed, and nothing of it is left{left}")
     return exit_code(stop.reason)
 
 

@@ -98,6 +98,10 @@ def _write(args: argparse.Namespace) -> int:
     packed = None if args.packed is None else unpacked(args.packed)
     with packed or contextlib.closing(stored_runs(args.store)) as store:
         ids = [run.id for run in store.runs()] if args.packed else numbers("--runs", args.runs)
+        for run in map(store.run, ids):
+            if run.plan.group not in lab.parts:
+                of = f"{run.plan.group!r}" if run.plan.group else "no experiment"
+                raise UsageError(f"run {run.id} is of {of}, and not of a part of {lab.name}: {', '.join(lab.parts)}")
         write_lab(lab, ids, Context(store, args.results, args.report, say=print))
     return 0
 

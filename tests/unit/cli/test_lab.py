@@ -58,3 +58,14 @@ def test_the_list_has_every_experiment_and_part(trimtab: Trimtab) -> None:
     assert said.code == 0
     for name in ("demo: ", "liu2003: ", *PARTS):
         assert name in said.out
+
+
+@pytest.mark.parametrize("name", ["sugiki2005", "lamp2016", "contest", "liu2003"])
+def test_results_of_one_experiment_are_not_made_from_runs_of_another(
+    trimtab: Trimtab, store: Path, tmp_path: Path, name: str
+) -> None:
+    assert trimtab("tune", "simulated", "--duration", "20s", "--store", store).code == 0
+    said = trimtab("lab", "write", name, "--runs", "1", "--store", store, "--results", tmp_path / "out")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"trimtab: run 1 is of no experiment, and not of a part of {name}: ")
+    assert not (tmp_path / "out").exists()

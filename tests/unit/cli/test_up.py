@@ -84,5 +84,8 @@ def test_a_signal_is_answered_and_what_it_ends_is_cleared_away_whole(
     said = capfd.readouterr()
     assert cleared == ["all"]
     assert said.err == "closing the shop\n"
-    assert said.out.splitlines()[-1].endswith("the shop is closed, and nothing of it is left")
+    stack = tmp_path / "shop.toml"
+    left = f" but {stack}" if open_first else ""
+    assert stack.exists() == open_first
+    assert said.out.splitlines()[-1].endswith(f"the shop is closed, and nothing of it is left{left}")
     assert signal.getsignal(signal.SIGINT) is before
