@@ -32,6 +32,10 @@ class NoteKind(StrEnum):
     PLANT = "plant"
 
 
+UNRESTORED = "could not restore the configuration"
+"""The beginning of a note on what could not be put back at the end of a run."""
+
+
 @dataclass(frozen=True)
 class Stamp:
     """Place of an event: in a run, its events have numbers that rise and are never used twice.

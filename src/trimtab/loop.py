@@ -17,7 +17,7 @@ from trimtab.core.controller import Controller, restarts
 from trimtab.core.rules import within_rules
 from trimtab.decision import Decider, Decision, Oversight, Standing
 from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, StoreError
-from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
+from trimtab.events import UNRESTORED, Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past, withdrawn
 from trimtab.settings import Mode, Settings
@@ -360,7 +360,7 @@ class Loop:
         try:
             self._plant.restore()
         except Exception as error:  # a defect too: how the run ended is stored all the same
-            text, restored = f"could not restore the configuration: {error}", False
+            text, restored = f"{UNRESTORED}: {error}", False
         self._note_if_possible(NoteKind.RESTORE, text)
         return restored
 

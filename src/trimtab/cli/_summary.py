@@ -30,7 +30,8 @@ def summary(track: Track) -> list[str]:
             lines.append(f"  {name}: delay {delay}, desired {desired}{got}")
     else:
         judged = judge_run(track)
-        for name, stretch in (("start: ", judged.before), ("end:   ", judged.after)):
+        first = "first: " if track.begun_before else "start: "
+        for name, stretch in ((first, judged.before), ("end:   ", judged.after)):
             if stretch:
                 lines.append(f"{name}{_stretch(track, stretch, judged.before if name.startswith('end') else ())}")
     limits = run.plan.settings.objective.limits

@@ -38,18 +38,21 @@ class Course:
     Args:
         judge: the judge; None for none.
         knobs: those that may be moved.
+        state: the judge's state before the windows that are told; None for that before the first of a run.
 
     Attributes:
         trials: the changes that have ended in a verdict, in order.
     """
 
-    def __init__(self, judge: Judge | None, knobs: Sequence[Knob]) -> None:
+    def __init__(self, judge: Judge | None, knobs: Sequence[Knob], state: Any = None) -> None:
         self._judge = judge
         self._knobs = tuple(knobs)
         self._spent_s = 0.0
         self.trials: list[Tried] = []
-        self._state: Any = None
-        self._start()
+        self._ended: Configuration | None = None
+        self._state = state
+        if state is None:
+            self._start()
 
     @property
     def judgement(self) -> Judgement | None:
@@ -77,7 +80,12 @@ class Course:
         self._state, _ = self._judge.judge(self._state, window)
         now = self.judgement
         if now is not None and now.final and now is not before:
+            if self._ended == window.configuration:  # it has yet to go back, and is judged anew meanwhile
+                self.trials.pop()
             self.trials.append(Tried(window.index, window.configuration, now))
+            self._ended = window.configuration
+        elif self._ended != window.configuration:
+            self._ended = None
 
     def _stand_down(self, name: str) -> None:
         """The judge goes on with the other knobs as in the run: it starts again, unless it can do without one."""

@@ -11,10 +11,11 @@ from typing import Any
 from scipy.special import stdtrit
 
 from trimtab import codec, discovery
-from trimtab.core import Knob, MoveState, Window
-from trimtab.events import Event, Note
-from trimtab.records import Plan, Run, StoredMove
+from trimtab.core import MoveState, Window
+from trimtab.events import UNRESTORED, Event, Note, NoteKind
+from trimtab.records import Run, StoredMove
 from trimtab.referee import Course, of_run
+from trimtab.replay import Past
 from trimtab.store import Store
 from trimtab.trials import SearchState
 
@@ -24,7 +25,18 @@ SATURATED = "saturated"
 
 @dataclass(frozen=True)
 class Track:
-    """A whole run with its events."""
+    """A run with its events, all of them or the last that it kept.
+
+    Args:
+        run: the run.
+        windows: its windows.
+        moves: its moves.
+        notes: its notes.
+        events: all of these in their order.
+        search: the state of its search; None where it has none.
+        stood: where it stood before the first window, its states as JSON has them; None where none is missing, or
+            where that is not known.
+    """
 
     run: Run
     windows: tuple[Window, ...]
@@ -32,6 +44,7 @@ class Track:
     notes: tuple[Note, ...]
     events: tuple[Event, ...] = ()
     search: SearchState[Any] | None = None
+    stood: Past | None = None
 
     @property
     def label(self) -> str:
@@ -53,6 +66,27 @@ class Track:
         """True when no real server took part."""
         subjects = self.run.plan.subjects
         return bool(subjects) and all(_simulated(subject.plant) for subject in subjects)
+
+    @property
+    def forgotten(self) -> int:
+        """Windows at its beginning that it did not keep."""
+        return self.windows[0].index if self.windows else 0
+
+    @property
+    def begun_before(self) -> bool:
+        """Whether something was changed, or tried, in windows that it did not keep, as far as that is known."""
+        return self.forgotten > 0 and (self.stood is None or self.stood.touched)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it ended while a change was made, so that it is not known whether that came into force."""
+        return bool(self.moves) and self.moves[-1].state is MoveState.OPEN
+
+    @property
+    def unrestored(self) -> str:
+        """Why the configuration from before it could not be put back at its end; empty where it was not tried."""
+        last = next((note.text for note in reversed(self.notes) if note.kind is NoteKind.RESTORE), "")
+        return last if last.startswith(UNRESTORED) else ""
 
     def series(self, name: str) -> tuple[list[float], list[float]]:
         """Window centres in s and the values of a metric or knob, where it was measured."""
@@ -76,30 +110,36 @@ class Track:
         last = applied[0].index if applied else math.inf
         return tuple(w for w in self.windows if w.index <= last)
 
+    def course(self) -> Course | None:
+        """The referee before the first window; None where it knew something by then that is not known any more."""
+        plan, stood = self.run.plan, None if self.stood is None else self.stood.standing
+        room = "trimtab.controllers"
+        method: Any = None
+        if plan.controller in discovery.names(room):
+            method = discovery.load(room, plan.controller).CONTROLLER
+        judge = of_run(method, plan.settings.objective, plan.knobs)
+        if not self.forgotten or judge is None or not judge.judges_changes:
+            return Course(judge, plan.knobs)
+        if stood is None:
+            return None
+        try:
+            return Course(judge, stood.knobs, codec.convert(stood.judge_state, codec.state_of(judge)))
+        except ValueError:  # another trimtab's
+            return None
+
+    def second_half(self) -> tuple[Window, ...]:
+        """The windows of the second half of the run."""
+        return self.windows[round(len(self.windows) / 2) :]
+
     def settled(self, name: str) -> list[float]:
         """A metric's values in the second half of the run."""
-        first = round(len(self.windows) / 2)
-        return [w.readings[name] for w in self.windows[first:] if name in w.readings]
+        return [w.readings[name] for w in self.second_half() if name in w.readings]
 
 
 def _simulated(plant: str) -> bool:
     """Whether a plant is a simulated one; one that is unknown here was real."""
     room = "trimtab.plants"
     return plant in discovery.names(room) and bool(discovery.load(room, plant).PLANT.simulated)
-
-
-def course_of(plan: Plan, knobs: Sequence[Knob]) -> Course:
-    """The referee of a run, before its first window.
-
-    Args:
-        plan: the run's.
-        knobs: those that it may move.
-    """
-    room = "trimtab.controllers"
-    method: Any = None
-    if plan.controller in discovery.names(room):
-        method = discovery.load(room, plan.controller).CONTROLLER
-    return Course(of_run(method, plan.settings.objective, knobs), knobs)
 
 
 @dataclass(frozen=True)
@@ -128,8 +168,14 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
-def ratio(better: Sequence[float], worse: Sequence[float]) -> Estimate:
-    """How many times `worse` is `better`, from positive samples: the ratio of geometric means (Welch, on logs)."""
+def ratio(better: Sequence[float], worse: Sequence[float], together: int = 1) -> Estimate:
+    """How many times `worse` is `better`, from positive samples: the ratio of geometric means (Welch, on logs).
+
+    Args:
+        better: samples of one.
+        worse: samples of the other.
+        together: how many such intervals are to hold together (Bonferroni).
+    """
     a, b = [math.log(v) for v in better], [math.log(v) for v in worse]
     middle, count = statistics.fmean(b) - statistics.fmean(a), min(len(a), len(b))
     if count < 2:
@@ -138,7 +184,7 @@ def ratio(better: Sequence[float], worse: Sequence[float]) -> Estimate:
     half = 0.0
     if sum(parts) > 0:
         freedom = sum(parts) ** 2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (a, b), strict=True))
-        half = float(stdtrit(freedom, 0.975)) * math.sqrt(sum(parts))
+        half = float(stdtrit(freedom, 1 - 0.025 / together)) * math.sqrt(sum(parts))
     return Estimate(math.exp(middle), _exp(middle - half), _exp(middle + half), count)
 
 
@@ -148,7 +194,7 @@ def _exp(value: float) -> float:
 
 
 def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
-    """The runs of these numbers, whole.
+    """The runs of these numbers, whole, each once: named twice it is no repeat of itself.
 
     Raises:
         UsageError: there is no such run.
@@ -161,8 +207,9 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
             tuple(store.notes(i)),
             tuple(store.events(i)),
             _search(store, i),
+            None if (kept := store.checkpoint(i)) is None else kept[0],
         )
-        for i in run_ids
+        for i in dict.fromkeys(run_ids)
     ]
 
 
