@@ -112,8 +112,9 @@ def execute(
         plant.undo_leftover()
         outcome = replace(outcome, restored=True)
         store.finish(writer.run_id, outcome)
-    lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
-    return RunResult(store, writer.run_id, outcome, lasting and not outcome.restored)
+    made, before = any(m.configuration for m in store.moves(writer.run_id)), store.checkpoint(writer.run_id)
+    made = made or (before is not None and before[0].touched)  # in windows that were not kept
+    return RunResult(store, writer.run_id, outcome, plant.lasting and made and not outcome.restored)
 
 
 def _start_again(plant: Plant, killed: Run, outcome: Outcome, job: RunRequest) -> bool:

@@ -235,3 +235,12 @@ def test_a_long_run_stores_only_its_last_windows_when_asked(trimtab: Trimtab, st
     assert 16 <= len(kept) <= 18
     assert kept[-1].index > 200
     assert trimtab("runs", "show", 1).code == 0
+
+
+def test_how_to_undo_is_said_also_where_the_changes_were_made_in_windows_that_were_not_kept(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that has changed something once, and keeps the windows of half a day."""
+    monkeypatch.setattr(Store, "moves", lambda self, run_id: [])
+    assert "undo:" in trimtab(*TUNE, "--keep-windows", 2).out
+    assert "undo:" not in trimtab(*TUNE, "--mode", "observe", "--keep-windows", 2).out
