@@ -166,3 +166,29 @@ def test_a_pool_that_is_gone_is_not_measured_and_not_0() -> None:
                 sensor.begin()
                 sensor.read()
         fpm.close()
+
+
+def test_the_workers_of_an_ondemand_pool_end_while_it_is_looked_at() -> None:
+    """Each question is answered by the worker that has waited longest; after ten seconds without any it ends."""
+    with private(pm="ondemand", max_children=10) as bed:
+        plant = bed.attach()
+        sensors = [one for one in plant.sensors() if isinstance(one, PoolStatus)]
+        clients = [threading.Thread(target=bed.ask, args=(8000, True)) for _ in range(10)]
+        for one in clients:  # FPM starts none while one that it has started has yet to take a connection
+            one.start()
+            time.sleep(0.4)
+        for one in clients:
+            one.join()
+        assert bed.workers() >= 8
+
+        def ended() -> bool:
+            for sensor in sensors:
+                sensor.begin()
+                for _ in range(100):
+                    time.sleep(0.1)
+                    sensor.sample()
+                sensor.read()
+            return bed.workers() <= 5
+
+        until(ended, "its workers do not end")
+        plant.close()
