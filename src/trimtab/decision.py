@@ -59,12 +59,14 @@ class Decision:
         proposed: the controller's move.
         move: the move after judge and guards.
         ends: True when the search has finished, and what it has found is in force.
+        returns: True when the move brings back what was measured good, or the incumbent.
     """
 
     standing: Standing
     proposed: Move
     move: Move
     ends: bool = False
+    returns: bool = False
 
     def differing(self, window: Window) -> dict[str, int]:
         """The changes of the move that are not in force in the window that it follows from."""
@@ -194,7 +196,7 @@ class Decider:
         elif judge is not None:
             move = judge.review(judge_state, window, move)
         after = replace(standing, state=state, guard_states=guard_states, judge_state=judge_state, waits=waits)
-        return Decision(after, proposed, move, ends and not back)
+        return Decision(after, proposed, move, ends and not back, returns=bool(back) or waits is not None)
 
     def after(
         self,

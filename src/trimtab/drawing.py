@@ -19,17 +19,21 @@ _NAMED = ("MATPLOTLIBRC", "MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
 def _at_home() -> Iterator[None]:
     """Lets no other directory be seen meanwhile: for root none that his environment names, for all no working one."""
     before = dict(os.environ)
-    here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    here = None
+    with contextlib.suppress(PermissionError):  # sudo may have left this user where he may not enter, nor read a file
+        here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.chdir("/")
+        if here is not None:
+            os.chdir("/")
         if os.geteuid() == 0:
             for name in _NAMED:
                 os.environ.pop(name, None)
             os.environ |= {"HOME": os.fspath(own.home()), "PATH": own.SYSTEM_PATH}
         yield
     finally:
-        os.fchdir(here)
-        os.close(here)
+        if here is not None:
+            os.fchdir(here)
+            os.close(here)
         for name in {*_NAMED, "HOME", "PATH"}:
             if name in before:
                 os.environ[name] = before[name]

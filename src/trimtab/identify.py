@@ -6,9 +6,9 @@ and what was in force before each is put back at its end.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
+from trimtab import own
 from trimtab.controllers.excitation import Excitation
 from trimtab.core import Knob, Plant, Role, Window, by_label
 from trimtab.decision import Oversight
@@ -113,7 +113,7 @@ def _plan(
     """The plan of one excited run."""
     return Plan(
         command=tuple(command),
-        directory=os.getcwd(),
+        directory=own.working_directory(),
         subjects=plant.subjects,
         knobs=knobs,
         controller="excitation",

@@ -68,8 +68,14 @@ class Loop:
         settings: how it goes.
         stop: set from outside to end it.
         on_event: told of every window, move and note, after it was stored.
-        approve: asked before each change in the mode `approve`.
+        approve: asked before each change in the mode `approve`, but for the way back from one; None where nobody has
+            answered yet, which puts a search's change off.
         past: state after an earlier part of the same run; None to start anew.
+        at_end: puts back what is not this part's, before the outcome is stored; where it fails the run stays one that
+            was killed.
+
+    Attributes:
+        applied: whether a change was made.
 
     Raises:
         UsageError: the controller cannot move these knobs.
@@ -85,16 +91,17 @@ class Loop:
         settings: Settings,
         stop: Stop,
         on_event: Callable[[Event], None] = lambda event: None,
-        approve: Callable[[Move], bool] = lambda move: False,
+        approve: Callable[[Move], bool | None] = lambda move: False,
         past: Past | None = None,
+        at_end: Callable[[Outcome], Outcome] = lambda outcome: outcome,
     ) -> None:
         self._plant, self._oversight = plant, oversight
         self._decider = Decider(controller, oversight, settings.seed)
         self._searches = bool(getattr(controller, "searches", False))
         self._recorder, self._settings, self._stop = recorder, settings, stop
-        self._on_event, self._approve = on_event, approve
+        self._on_event, self._approve, self._at_end = on_event, approve, at_end
         self._failures = self._refusals = self._missing = self._young = 0
-        self._failure, self._finished = "", ""
+        self._failure, self._finished, self.applied = "", "", False
         self._noted: set[str] = set()
         self._refused: Mapping[str, int] = {}
         self._given_up: Standing | None = None
@@ -116,11 +123,11 @@ class Loop:
             self._note_if_possible(NoteKind.GONE, str(error))
             status, detail = Status.GONE, str(error)
         except BaseException as error:
-            self._recorder.finish(Outcome(Status.FAILED, str(error), self._windows, self._restore()))
+            self._recorder.finish(self._at_end(Outcome(Status.FAILED, str(error), self._windows, self._restore())))
             raise
         wanted = self._settings.restore or status in (Status.FAILED, Status.GONE)
         restored = self._restore() if wanted else self._put_back()
-        outcome = Outcome(status, detail, self._windows, restored)
+        outcome = self._at_end(Outcome(status, detail, self._windows, restored))
         self._recorder.finish(outcome)
         return outcome
 
@@ -206,20 +213,32 @@ class Loop:
         """Takes one step of the controller; True when the configuration was changed."""
         made = self._decider.decide(self._standing, window)
         self._standing = made.standing
-        changes, state, detail = made.differing(window), MoveState.HELD, ""
-        if changes:
-            advises = self._settings.mode is Mode.ADVISE
-            declined = self._settings.mode is Mode.APPROVE and not self._approve(made.move)
-            state = MoveState.ADVISED if advises else MoveState.DECLINED if declined else MoveState.OPEN
+        changes, detail = made.differing(window), ""
+        state = self._leave(made) if changes else MoveState.HELD
         stamp = self._recorder.move(window.index, made.proposed, made.move, state)
         if state is MoveState.OPEN:
             state, detail = self._apply(stamp, changes, made.move)
+        elif state is MoveState.PUT_OFF:
+            detail = "nobody has answered yet"
+            self._recorder.outcome(stamp, state, detail)
         after = self._configuration if state is MoveState.APPLIED else None
         self._standing = self._decider.after(self._standing, made, window, state, detail, after)
         self._on_event(MoveDone(window, made.proposed, made.move, state, detail, after, stamp))
         if made.ends or (made.move.finished and state in (MoveState.ADVISED, MoveState.DECLINED)):
             self._finished = _finished(made, state)
         return state is MoveState.APPLIED
+
+    def _leave(self, made: Decision) -> MoveState:
+        """State of a decision that would change something, by the mode.
+
+        The way back from what is on trial asks nobody: the operator has agreed to a trial, and may be away by now.
+        """
+        if self._settings.mode is Mode.ADVISE:
+            return MoveState.ADVISED
+        if self._settings.mode is not Mode.APPROVE or made.returns:
+            return MoveState.OPEN
+        said = self._approve(made.move)
+        return MoveState.PUT_OFF if said is None else MoveState.OPEN if said else MoveState.DECLINED
 
     def _apply(self, stamp: Stamp, changes: Mapping[str, int], move: Move) -> tuple[MoveState, str]:
         """Applies the open move and stores its outcome; one that is meant as a whole means this or nothing."""
@@ -230,7 +249,7 @@ class Loop:
         try:
             applied = self._plant.apply(reached)
             state, detail = MoveState.APPLIED, "; ".join((*said, *applied.notes))
-            self._configuration, self._young = applied.configuration, _YOUNG
+            self._configuration, self._young, self.applied = applied.configuration, _YOUNG, True
             self._failures, self._refusals, self._refused = 0, 0, {}
         except ApplyRefused as error:
             later = isinstance(error, ApplyLater)

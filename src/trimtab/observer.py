@@ -25,6 +25,8 @@ LONGEST_SLEEP_S = 0.5
 
 _LARGEST = 1e15
 """More than any quantity that is measured, while a server may say what it likes and the store holds 64 bits."""
+_UNMEASURED = (NotMeasured, OSError)
+"""What costs a sensor its window: a machine may be short of descriptors, sockets or memory just where it matters."""
 _JITTER = 0.05
 _NEARLY, _NEARLY_S = 0.25, 0.005
 """A sensor may be sampled this share of its period, at most this time, before it is due, to share a wake-up."""
@@ -174,7 +176,7 @@ class Observer:
             due.problem, due.next_s = "", math.inf
             try:
                 due.sensor.begin()
-            except NotMeasured as error:
+            except _UNMEASURED as error:
                 due.problem = f"{due.source.name}: {error}"
                 continue
             if due.period_s > 0:
@@ -186,7 +188,7 @@ class Observer:
         due.next_s = now_s + due.period_s * (1 + _JITTER * (2 * self._random.random() - 1))
         try:
             due.sensor.sample()
-        except NotMeasured as error:
+        except _UNMEASURED as error:
             due.problem = f"{due.source.name}: {error}"
             due.next_s = math.inf
 
@@ -201,7 +203,7 @@ class Observer:
                 try:
                     seen.add(due.sensor.read(), due.source)
                     continue
-                except NotMeasured as error:
+                except _UNMEASURED as error:
                     seen.problems.append(f"{due.source.name}: {error}")
             else:
                 seen.problems.append(due.problem)

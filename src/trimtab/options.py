@@ -8,6 +8,7 @@ flag (`flag`), how its text is read (`parse`) and how often it may be given (`re
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
@@ -156,6 +157,9 @@ def _member(flag: str, text: str, kind: type[StrEnum]) -> StrEnum:
 
 def _number(flag: str, text: str, kind: type[int] | type[float], allowed: str) -> float:
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError:
-        raise UsageError(f"{flag} {text!r} is not {allowed}") from None
+        value = math.nan
+    if value != value:  # NaN: no comparison with it holds, so no bound would keep it out
+        raise UsageError(f"{flag} {text[:40]!r} is not {allowed}")
+    return value

@@ -55,11 +55,26 @@ def search_path() -> str:
 
 
 def home() -> Path:
-    """The home directory that HOME names; root's own where others could change that one."""
-    named = os.environ.get("HOME")
-    if named and (os.geteuid() != 0 or untrusted(named) is None):
+    """The home directory that HOME names; root's own where others could change that one.
+
+    Raises:
+        UsageError: HOME names none, and this user is unknown here, as in a container that runs as any number.
+    """
+    named, me = os.environ.get("HOME"), os.geteuid()
+    if named and (me != 0 or untrusted(named) is None):
         return Path(named)
-    return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    try:
+        return Path(pwd.getpwuid(me).pw_dir)
+    except KeyError:
+        raise UsageError(f"uid {me} has no home directory here: set HOME, or name the store by --store") from None
+
+
+def working_directory() -> str:
+    """The working directory; / where it was removed, as no relative path leads anywhere then."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
 
 
 def state() -> Path:

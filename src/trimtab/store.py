@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ _MOVES = "SELECT sequence, idx, proposed, move, state, detail, took_s, configura
 _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored, plan FROM runs"
 
 
+KILLED = "trimtab was killed while it was applied"
+"""Detail of a move that was under way when its run was killed, once somebody has tried to go on with that."""
 _LOCK = "-lock"
 _BESIDE = ("", "-wal", "-shm", "-journal", _LOCK)
 """Suffixes of the files that are opened: the store itself, those beside it that SQLite opens, and the lock."""
@@ -107,7 +110,7 @@ class Store:
         )
         self.execute(
             "UPDATE moves SET state = ?, detail = ? WHERE run = ? AND state = ?",
-            (MoveState.FAILED, "trimtab was killed while it was applied", run_id, MoveState.OPEN),
+            (MoveState.FAILED, KILLED, run_id, MoveState.OPEN),
         )
         return RunWriter(self, run_id, keep)
 
@@ -115,6 +118,10 @@ class Store:
         """The runs, oldest first; only those of a group when one is given."""
         where = ("", ()) if group is None else (" WHERE grouping = ?", (group,))
         return [_run(row) for row in self._rows(f"{_RUN}{where[0]} ORDER BY id", where[1])]
+
+    def unended(self) -> list[Run]:
+        """The runs that go on, and those that were killed, oldest first."""
+        return [_run(row) for row in self._rows(f"{_RUN} WHERE status = ? ORDER BY id", (Status.RUNNING,))]
 
     def run(self, run_id: int) -> Run:
         """One run.
@@ -133,10 +140,24 @@ class Store:
         """The windows of a run, in order."""
         return [event.window for event in self._windows(run_id, -1)]
 
-    def moves(self, run_id: int) -> list[StoredMove]:
-        """The moves of a run, holds included, in order."""
-        rows = self._rows(f"{_MOVES} WHERE run = ? ORDER BY sequence", (run_id,))
+    def moves(self, run_id: int, after: int = -1) -> list[StoredMove]:
+        """The moves of a run, holds included, in order; only those after a place in the sequence when given."""
+        rows = self._rows(f"{_MOVES} WHERE run = ? AND sequence > ? ORDER BY sequence", (run_id, after))
         return [_move(run_id, row) for row in rows]
+
+    def last_move(self, run_id: int) -> StoredMove | None:
+        """The last move of a run; None where it has none."""
+        rows = self._rows(f"{_MOVES} WHERE run = ? ORDER BY sequence DESC LIMIT 1", (run_id,))
+        return _move(run_id, rows[0]) if rows else None
+
+    def configurations(self, run_id: int) -> list[Configuration]:
+        """All configurations that were in force in a run, each once; a long one has few of them in many windows."""
+        rows = self._rows(
+            "SELECT configuration FROM windows WHERE run = ?1 UNION"
+            " SELECT configuration FROM moves WHERE run = ?1 AND configuration IS NOT NULL",
+            (run_id,),
+        )
+        return [_read(row[0], Configuration, run_id) for row in rows]
 
     def notes(self, run_id: int, after: int = -1) -> list[Note]:
         """The notes of a run, in order; only those after a place in the sequence when one is given."""
@@ -156,8 +177,8 @@ class Store:
         """
         found: list[Event] = [*self._windows(run_id, after), *self.notes(run_id, after)]
         windows = {event.window.index: event for event in found if isinstance(event, WindowDone)}
-        for move in self.moves(run_id):
-            if move.sequence > after and move.index in windows:
+        for move in self.moves(run_id, after):
+            if move.index in windows:
                 seen = windows[move.index]
                 stamp = replace(seen.stamp, sequence=move.sequence)
                 outcome = (move.state, move.detail, move.configuration)
@@ -212,9 +233,13 @@ class Store:
 
     def _windows(self, run_id: int, after: int) -> list[WindowDone]:
         measured: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-        query = "SELECT idx, chosen, metric, value, source, node FROM readings WHERE run = ? ORDER BY idx, place"
-        for index, *reading in self._rows(query, (run_id,)):
-            measured[index].append(tuple(reading))
+        query = (
+            "SELECT idx, chosen, metric, value, source, node FROM readings WHERE run = ?1"
+            " AND idx >= (SELECT min(idx) FROM windows WHERE run = ?1 AND sequence > ?2) ORDER BY idx, place"
+        )
+        with self._errors():  # row by row, and each name once: a long run has millions of readings
+            for index, *reading in self._db.execute(query, (run_id, after)):
+                measured[index].append(tuple(sys.intern(one) if isinstance(one, str) else one for one in reading))
         rows = self._rows(
             "SELECT idx, start_s, duration_s, configuration, samples, problems, aborted, sequence, node"
             " FROM windows WHERE run = ? AND sequence > ? ORDER BY idx",
@@ -235,9 +260,13 @@ class Store:
         return next(int(row[0]) for row in self._rows(f"SELECT ifnull(max(s), -1) FROM ({tables})", (run_id,)))
 
     def execute(self, statement: str, values: tuple[Any, ...]) -> int:
-        """Carries out one statement and returns the number of the row it made, for the writer of a run."""
+        """Carries out one statement and returns the number of the row it made, for the writer of a run.
+
+        Bytes of a path or an argument that are no characters are stored escaped: SQLite takes no half characters.
+        """
+        whole = tuple(v.encode(errors="backslashreplace").decode() if isinstance(v, str) else v for v in values)
         with self._errors():
-            return self._db.execute(statement, values).lastrowid or 0
+            return self._db.execute(statement, whole).lastrowid or 0
 
     def execute_all(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
         """Carries out one statement for each of some rows, for the writer of a run."""

@@ -75,7 +75,7 @@ def printable(text: str) -> str:
 
 def _walked(path: str | os.PathLike[str]) -> str | None:
     """Reason of one walk along the path; that it leads elsewhere, too, where it was made or removed meanwhile."""
-    ahead = _parts(os.path.join(os.getcwd(), path))
+    ahead = _parts(os.fspath(path) if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     here, seen, links = "/", os.lstat("/"), 0
     while True:
         if reason := _changeable(here, seen, last=not ahead):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests._stranger import STRANGER, his_directory, needs_root, plant_modules
+from trimtab import drawing
 
 SETTINGS = "text.usetex: True\nbackend: module://evil\nno.such.setting: 1\n"
 LOADED = """
@@ -55,3 +56,21 @@ def test_root_reads_no_settings_of_another_user(variable: str) -> None:
         assert usetex == "False"
         assert not Path(directory).is_relative_to(his)
         assert not marker.exists()
+
+
+@needs_root
+def test_a_user_whom_sudo_has_left_in_a_directory_that_he_may_not_enter_gets_his_figures(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    child = os.fork()  # no program of ours needs to be one that he may run
+    if child == 0:
+        code = 1
+        try:
+            os.chdir(tmp_path)
+            os.setgroups([])
+            os.setresgid(STRANGER, STRANGER, STRANGER)
+            os.setresuid(STRANGER, STRANGER, STRANGER)
+            with drawing._at_home():
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

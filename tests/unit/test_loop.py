@@ -38,7 +38,7 @@ class Run:
         plant: MemoryPlant,
         knobs: tuple[Knob, ...] = (WORKERS,),
         guards: tuple[Guard, ...] = (),
-        approve: Callable[[Move], bool] = lambda move: False,
+        approve: Callable[[Move], bool | None] = lambda move: False,
         judge: Judge | None = None,
         controller: Controller | None = None,
         extras: Mapping[str, Any] | None = None,

@@ -15,6 +15,7 @@ from trimtab.decision import Standing
 from trimtab.errors import ApplyRefused, NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
 from trimtab.events import Event, Note, NoteKind, Outcome, Status
 from trimtab.referee import Referee
+from trimtab.referee.afterwards import AfterwardsState
 from trimtab.replay import Past, replayed
 from trimtab.settings import Mode
 
@@ -286,3 +287,24 @@ def test_where_the_way_back_to_what_was_good_fails_the_start_comes_back(error: E
     texts = [event.text for event in run.store.events(run.recorder.run_id) if isinstance(event, Note)]
     assert any(text.startswith("could not go back to workers 30") for text in texts)
     assert run.store.run(run.recorder.run_id).restored
+
+
+class Impatient(Sceptic):
+    """A judge that takes back each change at the first window with it."""
+
+    def judge(self, state: AfterwardsState, window: Window) -> tuple[AfterwardsState, Mapping[str, int]]:
+        return state, {} if window.configuration["workers"] == 10 else {"workers": 10}
+
+
+def test_the_way_back_from_a_change_that_was_approved_asks_nobody() -> None:
+    asked = list[dict[str, int]]()
+
+    def approve(move: Move) -> bool:
+        asked.append(dict(move.changes))
+        return len(asked) == 1
+
+    run = Run(MemoryPlant(), judge=Impatient({}), approve=approve, mode=Mode.APPROVE, duration_s=30.0)
+    run.go()
+    assert run.plant.applied == [{"workers": 20}, {"workers": 10}]
+    assert run.states == [MoveState.APPLIED, MoveState.APPLIED, MoveState.DECLINED]
+    assert asked == [{"workers": 20}, {"workers": 20}]

@@ -307,6 +307,26 @@ def test_a_trial_that_is_put_off_is_made_later_with_the_incumbent_in_force_and_n
     assert again.standing == run.loop._standing
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_while_nobody_answers_the_incumbent_is_in_force_and_not_the_last_trial(times: int) -> None:
+    asked = list[int]()
+
+    def approve(move: Move) -> bool | None:
+        asked.append(move.changes["workers"])
+        return None if asked.count(30) in range(1, times + 1) and asked[-1] == 30 else True
+
+    run = Run(MemoryPlant(), controller=by_trials(Searcher()), approve=approve, mode=Mode.APPROVE, duration_s=600.0)
+    assert run.go().status is Status.DONE
+    assert [window.configuration["workers"] for window in run.windows] == [10, 20, 20, *[10] * times, 30, 20]
+    put_off = [MoveState.PUT_OFF, MoveState.APPLIED, *[MoveState.PUT_OFF] * (times - 1)]
+    assert run.states == [MoveState.APPLIED, *put_off, *[MoveState.APPLIED] * 2, MoveState.HELD]
+    assert asked == [20, *[30] * (times + 1), 20], "to go back asks nobody"
+    assert run.store.moves(run.recorder.run_id)[1].detail == "nobody has answered yet"
+    start = Past(run.loop._decider.start((WORKERS,)))
+    again = replayed(run.loop._decider, start, run.store.events(run.recorder.run_id))
+    assert isinstance(again, Past) and again.standing == run.loop._standing
+
+
 def test_a_search_whose_trials_are_put_off_without_end_has_one() -> None:
     run = Run(Busy(10_000), controller=by_trials(Searcher()), duration_s=10_000.0)
     outcome = run.go()

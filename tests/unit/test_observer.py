@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests._memory_plant import FakeSensor, MemoryPlant
-from trimtab.core import Precedence, Reading, Sensor, Window
+from trimtab.core import Precedence, Reading, Readings, Sensor, Window
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.observer import Observer, Stop
 
@@ -114,3 +114,16 @@ def test_the_requests_of_a_long_window_can_be_stored_whatever_rate_is_measured()
     window = Observer(plant, Stop(), seed=0).window(0, 20_000.0, {}, 0.0, lambda partial: "")
     assert window is not None and window.samples is not None
     assert window.samples < 1 << 63, "more than SQLite's integers hold"
+
+
+@pytest.mark.parametrize("where", ["begin", "sample", "read"])
+def test_a_machine_that_is_short_of_something_costs_a_sensor_its_window_and_not_the_run(where: str) -> None:
+    def short(*_: object) -> Readings:
+        raise OSError(24, "Too many open files")
+
+    one = FakeSensor(lambda: {"cpu_ratio": 0.5}, "one", period_s=0.1, gives="cpu_ratio")
+    other = FakeSensor(lambda: {"busy_workers": 3.0}, "other", gives="busy_workers")
+    setattr(one, "_read" if where == "read" else where, short)
+    window = seen(one, other)
+    assert window.readings == {"busy_workers": 3.0}
+    assert window.problems == ("one: [Errno 24] Too many open files",)

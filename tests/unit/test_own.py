@@ -11,6 +11,7 @@ import pytest
 
 from tests._stranger import STRANGER, his_directory, needs_root, plant_modules
 from trimtab import __version__, own
+from trimtab.errors import UsageError
 
 
 def a_program(directory: Path, name: str) -> Path:
@@ -69,3 +70,11 @@ def test_trimtab_as_a_child_finds_itself_and_nothing_in_the_working_directory(
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"trimtab {__version__}\n", "")
     assert not planted.exists()
+
+
+def test_a_user_who_is_unknown_here_and_has_no_home_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 123_456_789)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    with pytest.raises(UsageError, match="uid 123456789 has no home directory here: set HOME, or name the store"):
+        own.state()

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -353,3 +354,42 @@ def test_nothing_that_others_may_open_is_locked(path: Path, monkeypatch: pytest.
     os.close(his)
     beside = {one.name: one.stat().st_mode & 0o077 for one in path.parent.glob(f"{path.name}*")}
     assert f"{path.name}-lock" in beside and set(beside.values()) == {0}
+
+
+def test_texts_of_bytes_that_are_no_characters_are_stored_escaped(path: Path) -> None:
+    text = os.fsdecode(b"/etc/m\xfcller.conf was edited")
+    store = Store(path)
+    writer = store.begin(replace(PLAN, label=text))
+    writer.window(replace(WINDOW, aborted=text, problems=(text,)))
+    stamp = writer.move(0, MOVE, MOVE, MoveState.OPEN)
+    writer.outcome(stamp, MoveState.STOOD_DOWN, text)
+    writer.note(Note(1.0, NoteKind.STAND_DOWN, text, "workers"))
+    writer.finish(Outcome(Status.FAILED, text, 1, True))
+    shown = r"/etc/m\udcfcller.conf was edited"
+    assert [move.detail for move in store.moves(writer.run_id)] == [shown]
+    assert [note.text for note in store.notes(writer.run_id)] == [shown]
+    assert (store.run(writer.run_id).detail, store.windows(writer.run_id)[0].aborted) == (shown, shown)
+
+
+def test_what_was_in_force_in_a_run_is_told_once_each_and_its_last_move(path: Path) -> None:
+    store = Store(path)
+    writer = store.begin(PLAN)
+    assert (store.configurations(1), store.last_move(1)) == ([], None)
+    for index, workers in enumerate((10, 10, 20)):
+        writer.window(replace(WINDOW, index=index, configuration={"workers": workers}))
+    writer.move(1, MOVE, MOVE, MoveState.HELD)
+    stamp = writer.move(2, MOVE, MOVE, MoveState.OPEN)
+    writer.outcome(stamp, MoveState.APPLIED, "", Applied({"workers": 30}))
+    assert sorted(one["workers"] for one in store.configurations(1)) == [10, 20, 30]
+    last = store.last_move(1)
+    assert last is not None and (last.index, last.state) == (2, MoveState.APPLIED)
+
+
+def test_events_after_a_place_are_read_with_their_readings_alone(path: Path) -> None:
+    store = Store(path)
+    writer = store.begin(PLAN)
+    stamps = [writer.window(replace(WINDOW, index=index)) for index in range(4)]
+    writer.move(3, MOVE, MOVE, MoveState.HELD)
+    late = store.events(1, after=stamps[1].sequence)
+    assert late == store.events(1)[2:]
+    assert len(late) == 3

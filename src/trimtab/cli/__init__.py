@@ -18,6 +18,7 @@ import importlib.util
 import io
 import itertools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams()
     _have_numpy_start_no_threads()
+    _hear_of_children()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -106,6 +108,15 @@ def _have_numpy_start_no_threads() -> None:
     """
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         os.putenv("OPENBLAS_NUM_THREADS", "1")
+
+
+def _hear_of_children() -> None:
+    """Has the exit codes of children known, also where whoever started this ignores SIGCHLD, which exec passes on.
+
+    Then no child can be waited for, and Python gives 0 for each: a configuration test that failed would have passed.
+    """
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Parser]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab import codec
+from trimtab.cli._leftovers import require_alone
 from trimtab.cli._progress import say
 from trimtab.cli.identify import shown
 from trimtab.core import Plant, Role, by_label
@@ -143,7 +144,8 @@ def identified_gains(
         (gains, numbers of the two runs).
 
     Raises:
-        UsageError: there is one class only, a model cannot be used, or no controller meets the specification.
+        UsageError: there is one class only, another run moves the budgets, a model cannot be used, or no controller
+            meets the specification.
         TrimtabError: the plant ended or refused.
     """
     if len(spec.classes) < 2:
@@ -159,9 +161,10 @@ def identified_gains(
     experiment = Experiment(
         pairs[0], period_s, length_s, WARM_PERIODS * period_s, seed=args.seed + 1, validate_seed=args.seed + 2
     )
-    if not args.json:
-        say("no controller is given: identifying the server first")
     with contextlib.closing(Store(args.store or default_path())) as store:
+        require_alone(store, plant)
+        if not args.json:
+            say("no controller is given: identifying the server first")
         with shown(args.json, plant, experiment, stop) as tell:
             first = identify(plant, experiment, store, stop, tell, args.command)
         if first is None:

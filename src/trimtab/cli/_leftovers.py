@@ -9,21 +9,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from trimtab import own
 from trimtab.cli._plant import attached
 from trimtab.core import Configuration, MoveState, Plant, Subject, in_words
 from trimtab.core.knob import Identity
-from trimtab.errors import StoreError, TrimtabError, UsageError
-from trimtab.events import Status
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.locks import locked, opened
 from trimtab.processes import TICKS_HZ, start_of, uptime_s
 from trimtab.records import Run
 from trimtab.settings import Mode
-from trimtab.store import Store, default_path
-from trimtab.trust import printable
+from trimtab.store import KILLED, Store, default_path
+from trimtab.trust import printable, require_trusted
 
 RESUMED = (("tune",), ("guarantee",))
 """The verbs whose runs can be resumed: their `run` takes the run that was killed."""
@@ -45,8 +47,35 @@ def attached_as_found(args: argparse.Namespace, mode: Mode, resumed: bool) -> It
     """
     if not resumed and mode in CHANGING:
         _undo_killed(args)
-    with attached(args) as plant:
+    with attached(args) as plant, alone(plant) if mode in CHANGING else contextlib.nullcontext():
         yield plant
+
+
+@contextlib.contextmanager
+def alone(plant: Plant) -> Iterator[None]:
+    """Keeps this user's other runs off these servers while it lasts, also those that are stored elsewhere.
+
+    Where the directory of the locks cannot be written, as in a unit that may write only what it names, nobody is kept
+    out; those of the same store find one another all the same.
+
+    Raises:
+        UsageError: another run changes one of them.
+    """
+    directory, held = own.transient("runs"), list[int]()
+    try:
+        for part in (part for part in plant.parts or (plant,) if part.pid is not None):
+            try:
+                directory.mkdir(mode=0o700, exist_ok=True)
+                require_trusted(directory)
+                held.append(opened(directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"))
+            except (OSError, UsageError):
+                continue
+            if not locked(held[-1], patience_s=0.0):
+                raise UsageError(f"another trimtab changes {part.name} (pid {part.pid}): end it first")
+        yield
+    finally:
+        for fd in held:
+            os.close(fd)
 
 
 def require_alone(store: Store, plant: Plant) -> None:
@@ -58,8 +87,8 @@ def require_alone(store: Store, plant: Plant) -> None:
         UsageError: one does, or may.
     """
     parts = [part for part in plant.parts or (plant,) if part.pid is not None]
-    for run in store.runs():
-        if run.status is not Status.RUNNING or not run.alive or not _changes(run):
+    for run in store.unended():
+        if not run.alive or not _changes(run):
             continue
         for part in parts:
             its = _subject(run, part)
@@ -125,15 +154,12 @@ def _undo_killed(args: argparse.Namespace) -> None:
 
     Raises:
         UsageError: something cannot be undone; or another run still changes these servers.
+        StoreError: it cannot be known; once it can, the trial would be taken for the operator's choice.
     """
-    try:
-        store = Store(args.store or default_path(), create=False)
-    except StoreError:  # said once the run is to be stored there, after all else that may be wrong
-        return
-    with contextlib.closing(store):
-        if not any(run.unfinished and _changes(run) for run in store.runs()):
+    with contextlib.closing(Store(args.store or default_path(), create=False)) as store:
+        if not any(run.unfinished and _changes(run) for run in store.unended()):
             return
-        with attached(args) as plant:
+        with attached(args) as plant, alone(plant):
             there = [(part, killed) for part in _parts(plant) if (killed := _killed(store, part))]
             if there:
                 require_alone(store, plant)
@@ -194,13 +220,13 @@ def _of_runs(store: Store, runs: Iterable[_Left], now: Configuration) -> bool:
 
 
 def _of_run(store: Store, left: _Left, now: Configuration) -> bool:
-    moves, plan = store.moves(left.run.id), left.run.plan
-    tried = [window.configuration for window in store.windows(left.run.id)]
-    tried += [move.configuration for move in moves if move.configuration is not None]
-    under_way = {name for move in moves if move.state is MoveState.OPEN for name in left.own(move.move.changes)}
+    last, plan = store.last_move(left.run.id), left.run.plan
+    # The last move of a run that somebody has tried in vain to go on with is not open any more.
+    cut = last is not None and (last.state is MoveState.OPEN or last.detail == KILLED)
+    under_way = left.own(last.move.changes) if last is not None and cut else {}
     initial, movable = left.own(plan.initial), left.own({knob.name: 0 for knob in plan.knobs})
     differing = {name for name in movable if now.get(name) != initial.get(name)}
-    values = [left.own(one) for one in tried]
+    values = [left.own(one) for one in store.configurations(left.run.id)]
     return any(name in under_way or any(one.get(name) == now.get(name) for one in values) for name in differing)
 
 

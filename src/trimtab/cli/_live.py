@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
 from types import FrameType
 
 from rich.console import Console, Group, RenderableType
@@ -32,8 +35,9 @@ _LEAST_ROWS = 3
 class LiveView:
     """Draws a run in place, after each event and when the terminal gets another size.
 
-    Trials and notes scroll away above the table. No thread draws: between two windows there is nothing new to show,
-    and the machine belongs to the server.
+    Trials and notes scroll away above the table. Nothing is drawn by the clock: between two windows there is nothing
+    new to show, and the machine belongs to the server. Nor is anything drawn by the handler of a signal: it runs in
+    the thread that watches the server, and a terminal that is held (Ctrl-S) makes whoever writes wait.
 
     Args:
         rows: the rows of every window.
@@ -60,25 +64,36 @@ class LiveView:
         self._said: deque[RenderableType] = deque(maxlen=_SAID)
         self._reason, self._searched, self._drawn = "", "", list[str]()
         self._trials: tuple[float, float] | None = None
-        self._busy = self._resized = False
+        self._drawing_now, self._resized = threading.Lock(), False
+        self._sizes = SimpleQueue[bool]()
         self._live = self._new()
 
     def __enter__(self) -> LiveView:
         """Begins to draw, and to follow the size of the terminal."""
-        self._before = signal.signal(signal.SIGWINCH, self._on_size)
         self._live.start()
+        with contextlib.suppress(RuntimeError):  # no room for a thread now: the next event follows the size
+            threading.Thread(target=self._follow, name="trimtab-size", daemon=True).start()
+        self._before = signal.signal(signal.SIGWINCH, self._on_size)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leaves the last state on the screen."""
         signal.signal(signal.SIGWINCH, self._before)
-        self._live.stop()
+        self._sizes.put(False)
+        with self._drawing_now:
+            self._resized = False
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Shows an event."""
         if self._course is not None:
             self._course.tell(event)
-        self._busy = True
+        with self._drawing_now:
+            self._show(event)
+        if self._resized:
+            self._again()
+
+    def _show(self, event: Event) -> None:
         if isinstance(event, WindowDone):
             if event.window.index == 0:
                 self._windows.clear()
@@ -96,9 +111,6 @@ class LiveView:
         else:
             self._say(event.at_s, f"note: {event.text}")
         self._live.update(self._view(), refresh=True)
-        self._busy = False
-        if self._resized:
-            self._again()
 
     def _new(self) -> Live:
         """A display that is refreshed only when it is told to."""
@@ -107,21 +119,29 @@ class LiveView:
         )
 
     def _on_size(self, number: int, frame: FrameType | None) -> None:
-        """The terminal has another size: at once, unless this very moment something is drawn."""
+        """The terminal has another size."""
         self._resized = True
-        if not self._busy:
-            self._again()
+        self._sizes.put(True)  # the one queue that may be used in a handler, whatever it has interrupted
+
+    def _follow(self) -> None:
+        """Follows the size until the run has ended, in a thread of its own."""
+        while self._sizes.get():
+            with contextlib.suppress(OSError):  # the terminal has gone, which the next event tells
+                self._again()
 
     def _again(self) -> None:
-        """Draws everything anew: lines that the terminal has wrapped cannot be removed one by one."""
-        self._resized = False
-        self._live.stop()
-        self._console.clear()
-        for one in self._said:
-            self._console.print(one)
-        self._live = self._new()
-        self._live.start()
-        self._live.update(self._view(), refresh=True)
+        """Draws everything anew, unless that was done: lines that the terminal has wrapped cannot be taken away."""
+        with self._drawing_now:
+            if not self._resized:
+                return
+            self._resized = False
+            self._live.stop()
+            self._console.clear()
+            for one in self._said:
+                self._console.print(one)
+            self._live = self._new()
+            self._live.start()
+            self._live.update(self._view(), refresh=True)
 
     def _say(self, at_s: float, text: str) -> None:
         """Prints a change or a note above the table."""

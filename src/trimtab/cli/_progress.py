@@ -157,9 +157,13 @@ class Quietly:
         if self._thread is not None and self._thread.is_alive():
             return
         if self._error is None:
-            self._thread = threading.Thread(target=self._show, args=(event,), name="trimtab-show", daemon=True)
-            self._thread.start()
-            self._thread.join(_SHOWN_WITHIN_S)
+            thread = threading.Thread(target=self._show, args=(event,), name="trimtab-show", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the machine has no room for a thread now
+                return
+            self._thread = thread
+            thread.join(_SHOWN_WITHIN_S)
         error, self._error = self._error, None
         if error is not None:
             with reader_may_go(self._stop):

@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import os
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trimtab import codec, trials
+from trimtab import codec, own, trials
 from trimtab.cli._costs import cost_lines, measured_costs
 from trimtab.cli._leftovers import CHANGING, command, require_alone, tell_leftovers
 from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.core import Controller, Knob, Plant
 from trimtab.decision import Decider, Oversight
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Outcome, Status, WindowDone
 from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
@@ -30,7 +31,7 @@ from trimtab.records import GUARANTEE, Plan, Run
 from trimtab.referee import Course
 from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Mode, Settings
-from trimtab.store import Store, default_path
+from trimtab.store import RunWriter, Store, default_path
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class RunRequest:
         guarantee: its guarantee to classes of clients; None when it tunes.
         facts: further facts on how it was run, for the report.
         keep_windows: about how many windows are stored, the last ones; None for all.
+        lease_s: for how long the plant is leased, from the run's begin on; None for no lease.
     """
 
     name: str
@@ -54,6 +56,7 @@ class RunRequest:
     guarantee: DelayGuarantee | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     keep_windows: int | None = None
+    lease_s: float | None = None
 
     def oversight(self) -> Oversight:
         """Guards and judge between the controller and the plant."""
@@ -87,42 +90,94 @@ def execute(
         TrimtabError: it could not be done.
     """
     oversight, settings = job.oversight(), job.settings
-    approve = terminal_approval(stop) if settings.mode is Mode.APPROVE else lambda move: False
+    # What a search has on trial is not to stay until somebody comes back to his terminal.
+    patience_s = settings.window_s if getattr(job.controller, "searches", False) else math.inf
+    asks = settings.mode is Mode.APPROVE
+    approve = terminal_approval(stop, job.knobs, patience_s) if asks else lambda move: False
     store = Store(args.store or default_path())
     past = None
-    if settings.mode in CHANGING:
-        require_alone(store, plant)
-    if killed is None:
-        tell_leftovers(args, store, plant, settings.mode)
-        writer = store.begin(_plan(args, plant, job), job.keep_windows)
-    else:
-        writer = store.resume(killed.id, job.keep_windows)
+    writer = _begun(args, store, plant, job, killed)
+    if killed is not None:
         plant.began_with(killed.plan.initial)
         past = past_of(store, killed, job)
         if isinstance(job.controller, trials.Searching) and plant.lasting:
             plant.undo_leftover()  # the trial under way: the search goes on from what is the operator's
+    if job.lease_s is not None:
+        _lease(plant, job.lease_s, writer, killed)
     course = Course(None if settings.mode is Mode.OBSERVE else oversight.judge, job.knobs)
     for window in store.windows(writer.run_id):
         course.tell(WindowDone(window))
     with _shown(args, writer.run_id, plant, job, stop, course, store) as tell:
-        loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
-        outcome = loop.run()
-    if killed is not None and plant.lasting and _start_again(plant, killed, outcome, job):
-        plant.restore()
-        plant.undo_leftover()
-        outcome = replace(outcome, restored=True)
-        store.finish(writer.run_id, outcome)
-    made, before = any(m.configuration for m in store.moves(writer.run_id)), store.checkpoint(writer.run_id)
-    made = made or (before is not None and before[0].touched)  # in windows that were not kept
+        at_end = partial(_whole, plant, killed, job)
+        loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past, at_end)
+        outcome = _leased(plant, job, loop)
+    made = loop.applied or (past is not None and past.touched)  # also in windows that were not kept
     return RunResult(store, writer.run_id, outcome, plant.lasting and made and not outcome.restored)
 
 
-def _start_again(plant: Plant, killed: Run, outcome: Outcome, job: RunRequest) -> bool:
-    """Whether a run that was gone on with has ended in the configuration from before its first part."""
-    if outcome.restored:
-        return True
+def _begun(args: argparse.Namespace, store: Store, plant: Plant, job: RunRequest, killed: Run | None) -> RunWriter:
+    """The writer of a run that is begun, or gone on with; of two that begin at once on one server one is refused.
+
+    Raises:
+        UsageError: another run changes the server, or may.
+    """
+    changing = job.settings.mode in CHANGING
+    if changing:
+        require_alone(store, plant)
+    if killed is None:
+        tell_leftovers(args, store, plant, job.settings.mode)
+        begin = partial(store.begin, _plan(args, plant, job), job.keep_windows)
+    else:
+        begin = partial(store.resume, killed.id, job.keep_windows)
+    with store.transaction():
+        if changing:
+            require_alone(store, plant)
+        if killed is not None and not store.run(killed.id).unfinished:
+            raise UsageError(f"run {killed.id} cannot be resumed: somebody else goes on with it")
+        writer = begin()
+    return writer
+
+
+def _lease(plant: Plant, timeout_s: float, writer: RunWriter, killed: Run | None) -> None:
+    """Takes the lease of a run that has begun: one that is refused must not leave a gate that opens by and by.
+
+    Raises:
+        TrimtabError: the plant gives none; the run has ended with that, but for one that was killed.
+    """
+    try:
+        plant.lease(timeout_s)
+    except TrimtabError as error:
+        if killed is None:
+            writer.finish(Outcome(Status.FAILED, str(error), 0, False))
+        raise
+
+
+def _leased(plant: Plant, job: RunRequest, loop: Loop) -> Outcome:
+    """Runs, and gives the lease back where what was before is in force at the end: then a gate keeps to it."""
+    back = True
+    try:
+        outcome = loop.run()
+        back = job.settings.restore or outcome.restored
+        return outcome
+    finally:
+        if back and job.lease_s is not None:
+            plant.end_lease()
+
+
+def _whole(plant: Plant, killed: Run | None, job: RunRequest, outcome: Outcome) -> Outcome:
+    """The outcome; a run that was gone on with may have to end in the configuration from before its first part.
+
+    Raises:
+        TrimtabError: that cannot be put back.
+    """
+    if killed is None or not plant.lasting:
+        return outcome
     searched = isinstance(job.controller, trials.Searching) and outcome.status in (Status.DONE, Status.STOPPED)
-    return searched and dict(plant.configuration()) == dict(killed.plan.initial)
+    if not outcome.restored and not (searched and dict(plant.configuration()) == dict(killed.plan.initial)):
+        return outcome
+    plant.restore()
+    plant.undo_leftover()
+    return replace(outcome, restored=True)
 
 
 def past_of(store: Store, run: Run, job: RunRequest) -> Past:
@@ -236,7 +291,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
     """The plan, known before the first window."""
     return Plan(
         command=args.command,
-        directory=os.getcwd(),
+        directory=own.working_directory(),
         subjects=plant.subjects,
         knobs=job.knobs,
         controller=job.name,

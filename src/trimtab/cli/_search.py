@@ -14,7 +14,8 @@ from trimtab.units import parse_duration_s, parse_quantity
 
 USUAL_DURATION = "10m"
 USUAL_REMEASURE = 5
-_LEAST_TURNS = 2
+_LEAST_TURNS, _MOST_TURNS = 2, 1000
+"""More is a slip of the hand: the order of all turns is made at once."""
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +56,9 @@ def chosen_search(args: argparse.Namespace, usual: PlantDefaults) -> Search | No
     if args.mode not in (Mode.AUTONOMOUS, Mode.APPROVE):
         raise UsageError(f"--mode {args.mode}: a search by trials has to make its changes; use autonomous or approve")
     turns = USUAL_REMEASURE if args.remeasure is None else args.remeasure
-    if turns != 0 and turns < _LEAST_TURNS:
-        raise UsageError(f"--remeasure {turns} is not allowed: it must be 0, or at least {_LEAST_TURNS}")
+    if turns != 0 and not _LEAST_TURNS <= turns <= _MOST_TURNS:
+        allowed = f"it must be 0, or {_LEAST_TURNS} to {_MOST_TURNS}"
+        raise UsageError(f"--remeasure {turns} is not allowed: {allowed}")
     trial_s = parse_duration_s(args.window or usual.window, "--window")
     if not trial_s > 0:
         raise UsageError(f"a window of {trial_s:g} s is too short: it must be longer than 0")

@@ -8,16 +8,20 @@ held still, and nobody would watch what is on trial.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import sys
+import termios
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
-from trimtab.core.move import Move
+from trimtab.core import Knob, Move, in_words
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.observer import Stop
+from trimtab.trust import printable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, FrameType | None], None]
@@ -68,8 +72,17 @@ def exit_code(reason: str) -> int:
     return 128 + signal.Signals[reason] if reason else 0
 
 
-def terminal_approval(stop: Stop) -> Callable[[Move], bool]:
+def terminal_approval(
+    stop: Stop, knobs: Sequence[Knob] = (), patience_s: float = math.inf
+) -> Callable[[Move], bool | None]:
     """Asks for each change on the terminal; a request to stop while it waits is a no.
+
+    What was typed before a question was asked for the first time is no answer to it.
+
+    Args:
+        stop: the request to stop.
+        knobs: the knobs, for the names of choices.
+        patience_s: for how long to wait, in seconds; then the answer is None, and is read when it is asked again.
 
     Raises:
         UsageError: there is no terminal.
@@ -77,13 +90,23 @@ def terminal_approval(stop: Stop) -> Callable[[Move], bool]:
     if not sys.stdin.isatty():
         raise UsageError("the mode approve asks before each change, and standard input is not a terminal")
 
-    def approve(move: Move) -> bool:
-        changes = ", ".join(f"{name} = {value}" for name, value in move.changes.items())
-        with contextlib.suppress(OSError):  # the terminal has gone: nobody says yes
-            print(f"set {changes}? {move.reason} [y/N] ", end="", file=sys.stderr, flush=True)
+    asked = ""
+
+    def approve(move: Move) -> bool | None:
+        nonlocal asked
+        question = printable(f"set {in_words(move.changes, knobs)}? {move.reason} [y/N] ")
+        with contextlib.suppress(OSError, termios.error):  # the terminal has gone: nobody says yes
+            if question != asked:
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            print(question, end="", file=sys.stderr, flush=True)
+            asked, until_s = question, time.monotonic() + patience_s
             while not stop:
                 if select.select([sys.stdin], [], [], 0.25)[0]:
+                    asked = ""
                     return sys.stdin.readline().strip().lower() in ("y", "yes")
+                if time.monotonic() > until_s:
+                    print(file=sys.stderr)
+                    return None
         return False
 
     return approve

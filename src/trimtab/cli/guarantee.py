@@ -101,6 +101,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
     if killed is None:
         name, settings = _controller_name(args, spec), _settings(args, spec)
         gains = {} if name == STATIC else given_gains(args, spec)
+        _require_used(args, name, bool(gains))
     else:
         name, controller, settings = stored_method(killed.plan)
     writable(args.report, "the report")
@@ -118,14 +119,28 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
             controller = _controller(args, name, settings.objective, spec, gains)
         controller.start(knobs, settings.seed)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
-        job = RunRequest(name, controller, knobs, settings, of_spec(spec), facts)
-        plant.lease(spec.controller_timeout_s)
-        try:
-            ended = execute(args, plant, job, stop, killed)
-        finally:
-            if settings.restore:
-                plant.end_lease()
+        lease_s = spec.controller_timeout_s
+        job = RunRequest(name, controller, knobs, settings, of_spec(spec), facts, lease_s=lease_s)
+        ended = execute(args, plant, job, stop, killed)
     return finish(args, ended, stop)
+
+
+def _require_used(args: argparse.Namespace, name: str, given: bool) -> None:
+    """Makes sure that no option is passed over in silence.
+
+    Args:
+        args: the command line.
+        name: the controller's registered name.
+        given: whether it says the gains.
+
+    Raises:
+        UsageError: one would be.
+    """
+    of_gains = ("gain", "zero", "model", "model_file", "absolute_gain", "absolute_zero", "absolute_model", "settling")
+    why = f"--controller {STATIC}" if name == STATIC else "a gain or a model"
+    for option in (*of_gains, "identify") if name == STATIC else ("identify",) if given else ():
+        if getattr(args, option) is not None:
+            raise UsageError(f"--{option.replace('_', '-')} has no meaning with {why}")
 
 
 def _controller_name(args: argparse.Namespace, spec: Spec) -> str:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import codec, discovery
-from trimtab.cli._plant import PLANTS, add_store, allowed_seed, attached, refine, writable
+from trimtab.cli._leftovers import attached_as_found, require_alone
+from trimtab.cli._plant import PLANTS, add_store, allowed_seed, refine, writable
 from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core.plant import Plant
@@ -30,6 +31,7 @@ from trimtab.identification.signals import DELAY, Kind, Pair
 from trimtab.identify import identify
 from trimtab.observer import Stop
 from trimtab.report.identification import render
+from trimtab.settings import Mode
 from trimtab.store import Store, default_path
 from trimtab.units import format_duration, parse_duration_s
 
@@ -91,13 +93,12 @@ def run(args: argparse.Namespace) -> int:
     allowed_seed(args.validate_seed, "--validate-seed")
     if spec is not None:
         like_spec(args, spec)
-    with stopping() as stop, attached(args) as plant:
+    with stopping() as stop, attached_as_found(args, Mode.AUTONOMOUS, resumed=False) as plant:
         experiment = _experiment(args, plant, spec)
-        with (
-            contextlib.closing(Store(args.store or default_path())) as store,
-            shown(args.json, plant, experiment, stop) as tell,
-        ):
-            found = identify(plant, experiment, store, stop, tell, args.command)
+        with contextlib.closing(Store(args.store or default_path())) as store:
+            require_alone(store, plant)
+            with shown(args.json, plant, experiment, stop) as tell:
+                found = identify(plant, experiment, store, stop, tell, args.command)
         simulated = plant.simulated
     if found is None:
         return exit_code(stop.reason)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-import os
 from collections.abc import Callable, Iterator
 
+from trimtab import own
 from trimtab.cli._plant import (
     add_objective,
     add_plant,
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         store = Store(args.store)
         plan = Plan(
             args.command,
-            os.getcwd(),
+            own.working_directory(),
             plant.subjects,
             (),
             "static",

@@ -5,7 +5,7 @@ show    the windows, moves and notes of one run
 replay  steps the same controller through the stored windows; exit code 1 when another move comes out
 resume  goes on with a run that was killed
 report  writes a report of one or more runs; the first one's label is the baseline
-undo    puts back the configuration from before a run
+undo    puts back the server's own configuration, from before a run and all earlier ones; says what those had kept
 
 Where a server was started anew since a run that named it with --pid, resume and undo take --pid with its process now.
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._leftovers import RESUMED, require_alone
+from trimtab.cli._leftovers import RESUMED, alone, require_alone
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -39,6 +39,8 @@ from trimtab.records import Run
 from trimtab.replay import Difference, Past, replayed
 from trimtab.store import Store, default_path
 
+UNDONE = (*RESUMED, ("identify",))
+"""The verbs whose runs can be undone: they change something."""
 _MOST_DIGITS = 18
 """Of a run's number: SQLite's largest has one more."""
 
@@ -52,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("replay", "check that a run's windows lead to its moves"),
         ("resume", "go on with a run that was killed"),
         ("report", "write a report of runs"),
-        ("undo", "put back the configuration from before a run"),
+        ("undo", "put back the configuration from before a run and all earlier ones"),
     ):
         action = actions.add_parser(name, help=text, description=text, allow_abbrev=False)
         add_store(action)
@@ -198,7 +200,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     """
     if not args.script and run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
-    again = _command(run, args.pid)[1]
+    again = _command(run, args.pid, UNDONE)[1]
     again.undo = True
     with _attached(again, args.pid) as plant:
         if not plant.lasting:
@@ -208,15 +210,22 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
             sys.stdout.buffer.write(os.fsencode(plant.undo_script()))
             return 0
         require_alone(store, plant)
-        if not plant.leftover():
-            say(f"run {run.id}: nothing is left to undo")
-            return 0
-        for note in notes_of(plant):
-            say(f"note: {note}")
-        plant.undo_leftover()
-        now = in_words(plant.configuration(), plant.knobs())
-    store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
-    say(f"run {run.id}: undone; in force now: {now}")
+        with alone(plant):
+            if not plant.leftover():
+                say(f"run {run.id}: nothing is left to undo")
+                return 0
+            for note in notes_of(plant):
+                say(f"note: {note}")
+            before = plant.configuration()
+            plant.undo_leftover()
+            now, knobs = plant.configuration(), plant.knobs()
+    began = run.plan.initial.items()
+    kept = {name: value for name, value in began if now.get(name) not in (value, before.get(name))}
+    earlier = f"; it began with {in_words(kept, knobs)}, which is undone too" if kept else ""
+    try:
+        store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
+    finally:  # what was done is said, also where it cannot be stored
+        say(f"run {run.id}: undone; in force now: {in_words(now, knobs)}{earlier}")
     return 0
 
 
@@ -243,18 +252,22 @@ def _attached(again: argparse.Namespace, pid: int | None) -> Iterator[Plant]:
         yield plant
 
 
-def _command(run: Run, pid: int | None) -> tuple[ModuleType, argparse.Namespace]:
+def _command(
+    run: Run, pid: int | None, verbs: Sequence[tuple[str, ...]] = RESUMED
+) -> tuple[ModuleType, argparse.Namespace]:
     """The verb of a run and its parsed command line, in which paths start where they started then.
 
     Args:
         run: the run.
         pid: the server's first process now, in place of that of then; None for that.
+        verbs: the verbs that may have started it.
 
     Raises:
         UsageError: it was not started from the command line, or its plant is not named by a process.
     """
-    if run.plan.command[:1] not in RESUMED:
-        raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
+    if run.plan.command[:1] not in verbs:
+        known = " or ".join(f"'trimtab {verb}'" for (verb,) in verbs)
+        raise UsageError(f"run {run.id} was not started by {known}")
     verb, args = cli.parsed(run.plan.command)
     rebased(args, Path(run.plan.directory))
     args.extras = run.plan.extras

@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=[mode.value for mode in Mode],
         default=Mode.AUTONOMOUS.value,
         help="how far to go on its own: only look; say what it would do (no search can, it has to try); ask before "
-        "each change; or make it (default)",
+        "each change, but not before one that takes back what is on trial; or make it (default)",
     )
     parser.add_argument(
         "--on-exit", choices=["keep", "restore"], help=f"what to leave in force (default {usual.on_exit}{own})"

@@ -12,9 +12,9 @@ Readings = Mapping[str, float]
 """Metric name to value, in the unit that `METRICS` gives. What could not be measured is absent, never 0."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """One reading with its source.
+    """One reading with its source; a long run has millions of them.
 
     Args:
         metric: name of the metric, as in `Readings`.

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from trimtab import codec, discovery
 from trimtab.core import MoveState, Window
-from trimtab.events import UNRESTORED, Event, Note, NoteKind
+from trimtab.events import UNRESTORED, Event, Note, NoteKind, WindowDone
 from trimtab.records import Run, StoredMove
 from trimtab.referee import Course, of_run
 from trimtab.replay import Past
@@ -199,18 +199,17 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
     Raises:
         UsageError: there is no such run.
     """
-    return [
-        Track(
-            store.run(i),
-            tuple(store.windows(i)),
-            tuple(store.moves(i)),
-            tuple(store.notes(i)),
-            tuple(store.events(i)),
-            _search(store, i),
-            None if (kept := store.checkpoint(i)) is None else kept[0],
-        )
-        for i in dict.fromkeys(run_ids)
-    ]
+    return [_track(store, i) for i in dict.fromkeys(run_ids)]
+
+
+def _track(store: Store, run_id: int) -> Track:
+    """A run, whole; each of its windows once in memory, since a long one has hundreds of thousands."""
+    events = store.events(run_id)
+    windows = tuple(event.window for event in events if isinstance(event, WindowDone))
+    notes = tuple(event for event in events if isinstance(event, Note))
+    moves = tuple(store.moves(run_id))
+    stood = None if (kept := store.checkpoint(run_id)) is None else kept[0]
+    return Track(store.run(run_id), windows, moves, notes, tuple(events), _search(store, run_id), stood)
 
 
 def _search(store: Store, run_id: int) -> SearchState[Any] | None:

@@ -77,6 +77,7 @@ Trimtab = Callable[..., Said]
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The default store of this test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("trimtab.own.transient", lambda name: tmp_path / f"transient-{name}")
     return tmp_path / "trimtab" / "runs.sqlite"
 
 

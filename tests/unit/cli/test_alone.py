@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import pytest
 
 from tests._memory_plant import MemoryPlant
 from tests.unit.cli.conftest import Said, Trimtab
+from trimtab.cli._leftovers import alone, require_alone
+from trimtab.core import Plant
 from trimtab.processes import identify
 from trimtab.store import Store
 
@@ -128,3 +132,80 @@ def test_the_trial_under_way_is_undone_before_a_killed_search_goes_on(
     said = trimtab("runs", "resume", 1)
     assert said.code == 0, said.err
     assert Store(store).windows(1)[4].configuration["workers"] == (10 if undone else 30)
+
+
+@pytest.mark.parametrize("verb", ["tune", "resume"])
+def test_of_two_runs_that_begin_at_once_on_one_server_one_is_refused(
+    verb: str, server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        assert trimtab(*TUNE).code == 0
+    look, looks = require_alone, list[int]()
+
+    def raced(kept: Store, plant: Plant) -> None:
+        look(kept, plant)
+        looks.append(1)
+        if len(looks) == 1:  # the other one begins just after this one has looked
+            goes_on(store)
+
+    monkeypatch.setattr("trimtab.cli._run.require_alone", raced)
+    if verb == "resume":
+        Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1 WHERE id = 2", ())
+    said = trimtab(*TUNE) if verb == "tune" else trimtab("runs", "resume", 2)
+    assert (said.code, said.err) == (2, REFUSED)
+    assert [run.id for run in Store(store).runs()] == [1, 2]
+    assert Store(store).run(2).unfinished == (verb == "resume")
+
+
+def test_between_the_last_look_and_the_begin_of_a_run_nobody_else_begins(
+    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab(*TUNE).code == 0
+    free = list[bool]()
+
+    def looks(kept: Store, plant: Plant) -> None:
+        with contextlib.closing(sqlite3.connect(store, timeout=0.0, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+                free.append(True)
+            except sqlite3.OperationalError:
+                free.append(False)
+
+    monkeypatch.setattr("trimtab.cli._run.require_alone", looks)
+    assert trimtab(*TUNE).code == 0
+    assert not free[-1]
+
+
+def test_a_killed_run_that_somebody_else_goes_on_with_is_not_gone_on_with_twice(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab(*TUNE).code == 0
+    goes_on(store, alive=False)
+    looks = list[int]()
+
+    def raced(kept: Store, plant: Plant) -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            goes_on(store)
+
+    monkeypatch.setattr("trimtab.cli._run.require_alone", raced)
+    said = trimtab("runs", "resume", 1)
+    assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: somebody else goes on with it\n")
+
+
+@pytest.mark.parametrize("words", [TUNE, ("runs", "undo", 1)], ids=["tune", "undo"])
+def test_a_run_that_is_stored_elsewhere_is_found_too(
+    words: tuple[object, ...], server: None, trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab(*TUNE).code == 0
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    with alone(memory()):
+        said = trimtab(*words)
+        assert (said.code, said.err) == (2, "trimtab: another trimtab changes memory (pid 7): end it first\n")
+        assert trimtab(*TUNE, "--mode", "observe").code == 0, "which changes nothing"
+    assert trimtab(*words).code == 0, "it has ended"
+
+
+def test_where_no_lock_can_be_made_a_run_begins_all_the_same(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
+    (tmp_path / "transient-runs").write_text("no directory")
+    assert trimtab(*TUNE).code == 0

@@ -52,6 +52,7 @@ BAD = [
     (["tune", "memory", "--option", "margin=lots"], "'lots' is not a number"),
     (["tune", "memory", "--option", "ratio=0"], "option ratio is 0, allowed is more than 1"),
     (["tune", "memory", "--option", "margin=85"], "option margin is 85, allowed is a share above 0, to 1"),
+    (["tune", "memory", "--option", "margin=nan"], "'nan' is not a number"),
     (["tune", "memory", "--option", "objective=x"], "--option 'objective=x': write NAME=VALUE"),
     (["tune", "memory", "--seed", "x"], "invalid int value: 'x'"),
     (["tune", "memory", "--seed", "-1"], "--seed -1 is not allowed: it must be 0 to 2^64 - 1"),

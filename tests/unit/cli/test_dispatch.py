@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -194,3 +195,28 @@ def test_a_terminal_without_the_characters_of_a_line_ends_no_run(tmp_path: Path)
     done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb" \xb1 " in done.stdout
+
+
+def test_from_a_directory_that_was_removed_a_run_is_made_and_stored_as_ever(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f'cd {gone}; rmdir {gone}; exec "$@"'
+    command = ["/bin/sh", "-c", script, "sh", *_tune(tmp_path, "--duration", "20s", "--window", "5s")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    run = Store(tmp_path / "runs.sqlite").run(1)
+    assert (run.status, run.plan.directory) == (Status.DONE, "/")
+
+
+def test_exit_codes_of_children_are_known_also_where_they_were_ignored_before() -> None:
+    code = (
+        "import subprocess; from trimtab.cli import main; main(['--version']);"
+        "print(subprocess.run(['/bin/sh', '-c', 'exit 3'], check=False).returncode)"
+    )
+
+    def ignored() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, preexec_fn=ignored, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "3", "0 is what a configuration test that failed would have given"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,10 +14,12 @@ from tests.unit.cli.conftest import Said, Trimtab
 from tests.unit.cli.test_runs import killed
 from trimtab import plants as trimtab_plants
 from trimtab.cli._gains import CONTROLLER_OF
+from trimtab.errors import ApplyFailed, ApplyRefused
 from trimtab.events import Status
 from trimtab.identification.model import Model
 from trimtab.identification.model_file import ModelFile
 from trimtab.identification.signals import Kind, Pair
+from trimtab.processes import identify
 from trimtab.store import Store
 
 SPEC = """
@@ -189,6 +192,9 @@ def test_json_is_one_object_per_line(guarantee: Trimtab) -> None:
     ("arguments", "says"),
     [
         (("--gain", "0.3"), "--gain and --zero belong together"),
+        ((*GAINS, "--identify", "10m"), "--identify has no meaning with a gain or a model"),
+        (("--controller", "static", *GAINS), "--gain has no meaning with --controller static"),
+        (("--controller", "static", "--settling", "10m"), "--settling has no meaning with --controller static"),
         ((*GAINS, "--model", "0.7,0.9"), "two ways to say the same"),
         (("--model", "0.7,-0.9"), "more processes lower the output"),
         (("--model", "0.7,0"), "model"),
@@ -240,3 +246,58 @@ def test_its_help_needs_no_spec_and_shows_the_options_of_the_plant(trimtab: Trim
     said = trimtab("guarantee", "--help")
     assert said.code == 0
     assert "--settling" in said.out and "options of gate" in said.out
+
+
+def test_a_run_that_does_not_begin_leaves_no_lease_by_which_the_gate_would_open(
+    guarantee: Trimtab, tmp_path: Path
+) -> None:
+    (tmp_path / "letter").write_text("not a database\n" * 100)
+    said = guarantee(*GAINS, "--duration", "2m", "--store", tmp_path / "letter")
+    assert said.code == 1 and "not a database" in said.err
+    assert sys.modules["trimtab.plants.classy"].PLANT.leases == []
+
+
+def test_a_lease_that_is_refused_ends_the_run_that_had_begun(
+    guarantee: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert guarantee(*GAINS, "--duration", "2m").code == 0
+
+    def refuses(plant: object, timeout_s: float) -> None:
+        raise ApplyRefused("a lease of 0 s")
+
+    monkeypatch.setattr(sys.modules["trimtab.plants.classy"].PLANT, "lease", refuses)
+    said = guarantee(*GAINS, "--duration", "2m")
+    assert (said.code, said.err) == (1, "trimtab: a lease of 0 s\n")
+    assert (Store(store).run(2).status, Store(store).run(2).detail) == (Status.FAILED, "a lease of 0 s")
+
+
+def test_beside_another_run_on_its_server_nothing_is_identified(
+    guarantee: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert guarantee(*GAINS, "--duration", "2m").code == 0
+    monkeypatch.setattr(sys.modules["trimtab.plants.classy"].PLANT, "pid", 7)
+    assert guarantee(*GAINS, "--duration", "2m").code == 0
+    here = identify(os.getpid())
+    assert here is not None
+    goes_on = "UPDATE runs SET status = 'running', finished = NULL, pid_started = ? WHERE id = 2"
+    Store(store).execute(goes_on, (here.start_ticks,))
+    said = guarantee("--identify", "40m", "--duration", "5m")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "trimtab: run 2 still runs on this server, and would be taken for an operator: end it first\n"
+    assert len(Store(store).runs()) == 2
+
+
+def test_where_a_run_fails_and_the_budgets_from_before_it_are_back_they_hold(
+    guarantee: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert guarantee(*GAINS, "--duration", "2m").code == 0
+    plant = sys.modules["trimtab.plants.classy"].PLANT
+
+    def fails(part: object, prepared: object) -> None:
+        raise ApplyFailed("the gate clips it")
+
+    monkeypatch.setattr(plant, "commit", fails)
+    plant.leases.clear()
+    said = guarantee(*GAINS, "--duration", "20m")
+    assert said.code == 1 and "run 2 ended early: 3 changes in a row failed" in said.err
+    assert (Store(store).run(2).restored, plant.leases) == (True, [90.0, "ended"])

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests._difference_plant import DifferencePlant
 from tests.unit.cli.conftest import Trimtab
+from tests.unit.cli.test_alone import REFUSED, goes_on
 from trimtab import plants as trimtab_plants
 from trimtab.identification.model_file import read_model
 from trimtab.store import Store
@@ -155,3 +157,46 @@ def test_a_plant_without_classes_is_refused(trimtab: Trimtab, store: Path) -> No
     assert said.code == 2
     assert "needs two classes, such as --classes A,B: memory has none" in said.err
     assert not store.exists()
+
+
+def test_beside_another_run_on_its_server_nothing_is_excited(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("identify", "--plant", "difference", "--duration", "20m")
+    monkeypatch.setattr(DifferencePlant, "pid", 7)
+    assert trimtab(*command).code == 0
+    goes_on(store)
+    said = trimtab(*command)
+    assert (said.code, said.out, said.err) == (2, "", REFUSED)
+    assert len(Store(store).runs()) == 2
+
+
+def test_what_a_killed_run_left_is_undone_before_the_server_is_excited(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("identify", "--plant", "difference", "--duration", "20m")
+    assert trimtab(*command).code == 0
+    tried = [window.configuration for window in Store(store).windows(2)]
+    trial = next(one for one in tried if one["process_budget@premium"] != 64)
+    Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1 WHERE id = 2", ())
+    undone = list[int]()
+
+    def attached(plant: DifferencePlant, *arguments: object) -> None:
+        begin(plant, *arguments)  # type: ignore[arg-type]
+        if not undone:
+            plant.values = dict(trial)
+
+    def undo(plant: DifferencePlant) -> None:
+        undone.append(1)
+        plant.restore()
+
+    begin = DifferencePlant.__init__
+    monkeypatch.setattr(DifferencePlant, "__init__", attached)
+    monkeypatch.setattr(DifferencePlant, "lasting", True)
+    monkeypatch.setattr(DifferencePlant, "leftover", lambda plant: "" if undone else "the budgets were moved")
+    monkeypatch.setattr(DifferencePlant, "undo_leftover", undo)
+    said = trimtab(*command)
+    assert said.code == 0 and "note: run 2 was killed before its end; what it left is undone" in said.err
+    assert Store(store).run(3).plan.initial == {"process_budget@premium": 64, "process_budget@basic": 64}
+    undone.clear()
+    assert trimtab("runs", "undo", 4).out.startswith("run 4: undone; in force now: ")

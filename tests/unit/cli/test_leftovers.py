@@ -327,3 +327,56 @@ def test_the_tier_in_which_it_cannot_be_undone_is_named_and_nothing_begins(serve
     why = "run 1 was killed, and what it left in force cannot be undone: web: no reload"
     assert (said.code, said.err) == (2, f"trimtab: {why}\n")
     assert len(Store(server.store).runs()) == 1
+
+
+def test_a_change_that_was_under_way_at_the_kill_is_undone_also_after_a_vain_attempt_to_go_on(
+    trimtab: Trimtab, server: Server
+) -> None:
+    killed_in_a_trial(trimtab, server)
+    store = Store(server.store)
+    wanted = store.moves(1)[1].move.changes["workers"]
+    for statement in (
+        "DELETE FROM windows WHERE idx > 1",
+        "DELETE FROM states",
+        "UPDATE moves SET state = 'open', configuration = NULL WHERE idx = 1",
+        "UPDATE moves SET proposed = json_set(proposed, '$.changes.workers', 99) WHERE idx = 0",
+    ):
+        store.execute(statement, ())
+    server.values["workers"] = wanted
+    assert wanted not in [window.configuration["workers"] for window in store.windows(1)]
+    said = trimtab("runs", "resume", 1)
+    assert said.code == 1 and "does not lead to the move that is stored" in said.err
+    server.kill(1)
+    said = trimtab(*TUNE)
+    assert "run 1 was killed before its end; what it left is undone" in said.err
+    assert (server.at_start(2), server.undone) == (10, 1)
+
+
+def test_a_run_that_went_on_has_not_ended_before_what_its_first_part_left_is_undone(
+    trimtab: Trimtab, server: Server
+) -> None:
+    assert trimtab(*TUNE, "--on-exit", "restore").code == 0
+    server.values["workers"] = server.tried(1)
+    server.kill(1)
+    for table in ("windows", "moves"):
+        Store(server.store).execute(f"DELETE FROM {table} WHERE idx > 1", ())
+    Store(server.store).execute("DELETE FROM states", ())
+    server.error = ApplyFailed("no reload")
+    said = trimtab("runs", "resume", 1)
+    assert (said.code, said.err) == (1, "trimtab: no reload\n")
+    assert Store(server.store).run(1).status is Status.RUNNING, "to the next one it is a run that was killed"
+    server.kill(1)
+    server.error = None
+    assert trimtab(*TUNE).code == 0
+    assert (server.at_start(2), server.undone) == (10, 1)
+
+
+def test_where_the_store_cannot_be_read_in_that_moment_nothing_begins(
+    trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = killed_in_a_trial(trimtab, server)
+    tries = iter([False])
+    monkeypatch.setattr("trimtab.store.locked", lambda fd: next(tries, True))
+    said = trimtab(*TUNE)
+    assert said.code == 1 and "is locked by another process" in said.err
+    assert (len(Store(server.store).runs()), server.values["workers"]) == (1, trial)

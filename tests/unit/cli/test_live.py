@@ -13,6 +13,8 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from rich.console import Console
 
 from trimtab.cli import _live
 from trimtab.cli._live import LiveView
-from trimtab.cli._progress import Lines, Row, rows_of, showing, what
+from trimtab.cli._progress import Lines, Quietly, Row, rows_of, showing, what
 from trimtab.core import Domain, How, Knob, Move, MoveState, Objective, Role, Window, of_class
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
 from trimtab.guarantee import DelayGuarantee
@@ -196,12 +198,50 @@ def test_another_size_of_the_terminal_is_followed_at_once() -> None:
         before = len(out.getvalue())
         console.width = 60
         signal.raise_signal(signal.SIGWINCH)
-        drawn = io.StringIO(out.getvalue()[before:])
+        eventually(lambda: "\x1b[2J" in out.getvalue())
+        with view._drawing_now:
+            drawn = io.StringIO(out.getvalue()[before:])
     assert "\x1b[2J" in drawn.getvalue()
     lines = visible(drawn)
     assert max(map(len, lines)) <= 60
     assert any("note: a note" in line for line in lines) and any(line.startswith("window") for line in lines)
     assert signal.getsignal(signal.SIGWINCH) is signal.SIG_DFL, "the handler of before is back"
+
+
+class Held(io.StringIO):
+    """A terminal that takes nothing once it is held, until it is let go; it knows who waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held, self.go, self.waiting = False, threading.Event(), list[threading.Thread]()
+
+    def write(self, text: str) -> int:
+        if self.held:
+            self.waiting.append(threading.current_thread())
+            if threading.current_thread() is not threading.main_thread():
+                self.go.wait(60)
+        return super().write(text)
+
+
+def test_another_size_of_a_terminal_that_takes_nothing_keeps_nobody_waiting() -> None:
+    out = Held()
+    console = Console(file=out, force_terminal=True, width=110, height=40)
+    with LiveView(rows_of([], OBJECTIVE), Settings(10.0, 600.0), console=console) as view:
+        view(WindowDone(windows(1, [], lambda i: {"response_time_s": 0.1})[0]))
+        out.held = True
+        signal.raise_signal(signal.SIGWINCH)
+        eventually(lambda: bool(out.waiting))
+        assert threading.main_thread() not in out.waiting, "the one that watches the server"
+        out.held = False
+        out.go.set()
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Waits until something holds, a minute at most."""
+    deadline_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
 
 
 def test_a_size_that_changes_while_something_is_drawn_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +259,24 @@ def test_a_size_that_changes_while_something_is_drawn_waits_for_it(monkeypatch: 
     with LiveView(rows_of([], OBJECTIVE), Settings(10.0, 600.0), console=console) as view:
         view(WindowDone(windows(1, [], lambda i: {"response_time_s": 0.1})[0]))
     assert "\x1b[2J" in out.getvalue()
+
+
+def test_a_machine_without_room_for_a_thread_shows_less_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, event = list[Event](), Note(1.0, NoteKind.PLANT, "said")
+    show = Quietly(said.append, Stop())
+
+    def full(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", full)
+        show(event)
+        console, _ = terminal(80)
+        with LiveView((), Settings(10.0, 600.0), console=console):
+            pass
+    assert said == []
+    show(event)
+    assert said == [event]
 
 
 class Terminal(io.StringIO):

@@ -16,7 +16,7 @@ from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
 from trimtab.cli import main, runs
-from trimtab.errors import UsageError
+from trimtab.errors import StoreError, UsageError
 from trimtab.events import Status
 from trimtab.store import Store, default_path
 
@@ -345,3 +345,31 @@ def test_a_report_of_several_runs(tuned: Trimtab, tmp_path: Path) -> None:
     said = tuned("runs", "report", 1, 2, "--out", tmp_path / "both.html")
     assert said.out == f"report: {tmp_path / 'both.html'}\n"
     assert "again" in (tmp_path / "both.html").read_text()
+
+
+def test_undo_says_what_an_earlier_run_had_kept_and_that_this_is_undone_too(
+    tuned: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    Store(store).execute("UPDATE runs SET plan = json_set(plan, '$.initial.workers', 30)", ())
+    left_behind("a file is left from two earlier runs")
+    now = {"workers": 40, "timeout": 100}
+    monkeypatch.setattr(memory, "configuration", lambda plant: dict(now))
+    monkeypatch.setattr(memory, "undo_leftover", lambda plant: now.update(workers=10))
+    said = tuned("runs", "undo", 1)
+    undone = "run 1: undone; in force now: workers 10, timeout 100; it began with workers 30, which is undone too\n"
+    assert (said.code, said.out) == (0, undone)
+
+
+def test_an_undo_that_cannot_be_stored_is_said_all_the_same(
+    tuned: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_behind("a file is left from an earlier run")
+
+    def full(kept: Store, run_id: int, outcome: object) -> None:
+        raise StoreError("database or disk is full")
+
+    monkeypatch.setattr(Store, "finish", full)
+    said = tuned("runs", "undo", 1)
+    assert said.out == "run 1: undone; in force now: workers 10, timeout 100\n"
+    assert (said.code, said.err) == (1, "trimtab: database or disk is full\n")

@@ -179,7 +179,8 @@ def test_what_is_wrong_in_the_file_is_one_line_and_nothing_is_done(
     [
         (("--trials", 1), "--trials 1 is too few"),
         (("--trials", 4, "--duration", "1m"), "--trials and --duration exclude each other"),
-        (("--trials", 4, "--remeasure", 1), "--remeasure 1 is not allowed: it must be 0, or at least 2"),
+        (("--trials", 4, "--remeasure", 1), "--remeasure 1 is not allowed: it must be 0, or 2 to 1000"),
+        (("--trials", 4, "--remeasure", 10**9), f"--remeasure {10**9} is not allowed: it must be 0, or 2 to 1000"),
         (("--trials", 4, "--budget-of-harm", "0"), "--budget-of-harm 0 is not allowed"),
         (("--trials", 4, "--budget-of-harm", "120%"), "--budget-of-harm 120% is not allowed"),
         (("--trials", 4, "--budget-of-harm", "5s"), "--budget-of-harm: '5s' is not a value in ratio"),

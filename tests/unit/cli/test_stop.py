@@ -10,11 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from trimtab.cli._stop import terminal_approval
+from trimtab.core import Domain, How, Knob, Move
 from trimtab.events import Status
+from trimtab.observer import Stop
 from trimtab.store import Store
 
 PATIENCE_S = 60.0
@@ -139,3 +143,50 @@ def _windows(path: Path) -> int:
             return int(store.execute("SELECT COUNT(*) FROM windows").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
+
+
+class Patient(Stop):
+    """A request to stop that comes once it was looked at so often."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._looks = looks
+
+    def __bool__(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """What is written there was typed at the terminal that is standard input."""
+    ours, its = os.openpty()
+    with os.fdopen(its, "r", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        yield ours
+    os.close(ours)
+
+
+MOVE = Move({"pool": 1}, "it is full\x1b[2J")
+POOL = Knob("pool", "pm", "", Domain.choice("static", "dynamic"), 0, How.LIVE, "nothing", "How the pool grows.")
+
+
+def test_what_was_typed_before_a_question_is_no_answer_to_it(keyboard: int) -> None:
+    os.write(keyboard, b"y\ny\n")
+    assert terminal_approval(Patient(2))(MOVE) is False
+
+
+def test_an_answer_that_comes_while_a_window_is_measured_counts_when_the_same_is_asked_again(keyboard: int) -> None:
+    approve = terminal_approval(Patient(20), patience_s=0.0)
+    assert approve(MOVE) is None, "it does not wait for ever where something may be on trial"
+    os.write(keyboard, b"y\n")
+    assert approve(MOVE) is True
+    os.write(keyboard, b"y\n")
+    assert approve(MOVE) is None, "it has been answered, and this is another one"
+
+
+def test_a_question_names_a_choice_and_does_not_steer_the_terminal(
+    keyboard: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert terminal_approval(Patient(1), (POOL,))(MOVE) is False
+    assert capsys.readouterr().err == r"set pool dynamic? it is full\x1b[2J [y/N] "

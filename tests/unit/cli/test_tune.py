@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests._memory_plant import MemoryPlant
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
 from trimtab.cli import _run, tune
-from trimtab.core import PlantDefaults
+from trimtab.core import Applied, PlantDefaults, Prepared
 from trimtab.core.trial import MoveState
+from trimtab.errors import ApplyLater
 from trimtab.events import Status
 from trimtab.observer import Stop
 from trimtab.store import Store
@@ -237,10 +239,23 @@ def test_a_long_run_stores_only_its_last_windows_when_asked(trimtab: Trimtab, st
     assert trimtab("runs", "show", 1).code == 0
 
 
-def test_how_to_undo_is_said_also_where_the_changes_were_made_in_windows_that_were_not_kept(
-    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+def test_a_long_run_that_forgot_its_changes_does_not_say_that_nothing_was_changed(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service that has changed something once, and keeps the windows of half a day."""
-    monkeypatch.setattr(Store, "moves", lambda self, run_id: [])
-    assert "undo:" in trimtab(*TUNE, "--keep-windows", 2).out
-    assert "undo:" not in trimtab(*TUNE, "--mode", "observe", "--keep-windows", 2).out
+    assert trimtab("observe", "memory", "--duration", "10s").code == 0  # loads the plant
+    memory, made = sys.modules["trimtab.plants.memory"].PLANT, list[int]()
+
+    def once(plant: MemoryPlant, prepared: Prepared) -> Applied:
+        if made:
+            raise ApplyLater("not now")
+        made.append(1)
+        return MemoryPlant.commit(plant, prepared)
+
+    monkeypatch.setattr(memory, "commit", once)
+    command = ("tune", "memory", "--controller", "fuzzy", "--duration", "1h", "--window", "10s")
+    said = trimtab(*command, "--keep-windows", "16")
+    assert said.code == 0
+    assert all(move.configuration is None for move in Store(store).moves(1)), "its change is forgotten"
+    assert "Nothing was changed" not in said.out
+    assert "which alone were kept" in said.out
+    assert said.out.rstrip().endswith("undo:  trimtab runs undo 1"), "what it changed is in force"

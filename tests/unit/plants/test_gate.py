@@ -170,3 +170,12 @@ def test_a_run_without_a_gate_and_a_gate_that_is_gone_are_said(tmp_path: Path, g
     gate.die()
     with pytest.raises(PlantGone):
         Gate(FakeClock(), gate.run_dir)
+
+
+def test_a_run_on_it_is_known_by_the_first_process_of_its_server(
+    gate: FakeGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.plants.gate.plant.server_of", lambda run_dir: 7)
+    plant = Gate(FakeClock(), gate.run_dir)
+    assert [subject.pid for subject in plant.subjects] == [7], "by which two runs on one gate find one another"
+    plant.close()

@@ -16,6 +16,7 @@ from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
+from trimtab.processes import Process
 
 FIXED, AUTO = InCharge.FIXED, InCharge.AUTO
 
@@ -167,3 +168,12 @@ def test_the_undo_script_works_without_trimtab(run_dir: RunDirectory, plant: Kee
     run_dir.release()
     code, said = run()
     assert (code, said.startswith("no server runs with")) == (0, True)
+
+
+def test_a_run_on_it_is_known_by_the_first_process_of_its_server(
+    run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.plants.keep_alive.plant.processes_of", lambda run_dir: [Process(7, 1)])
+    plant = KeepAlive(FakeClock(), run_dir)
+    assert [subject.pid for subject in plant.subjects] == [7], "by which two runs on one server find one another"
+    plant.close()

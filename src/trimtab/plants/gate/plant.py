@@ -70,7 +70,7 @@ class Gate(Plant):
         self._down: set[str] = set()
         state = self.link.apply({})
         self._original, self._generation = state.configuration, state.generation
-        self._server = server_of(run_dir)
+        self.pid = self._server = server_of(run_dir)
 
     def new_sensors(self) -> tuple[Sensor, ...]:
         """Those of the gate and of the shim, and of the server's CPU and memory where it is found."""

@@ -57,6 +57,7 @@ class KeepAlive(Plant):
         self._set: Setting | None = None
         self._down = False
         self._server = _server(run_dir)
+        self.pid = None if self._server is None else self._server.pid
 
     def knobs(self) -> tuple[Knob, ...]:
         """The keep-alive time."""
