@@ -5,7 +5,7 @@ the factors multiply. A run of a method that moves something in every window is 
 equal load, of the windows before its first change and those of its second half. Runs of several labels are compared
 by Welch's interval over their repeats, because only whole runs are independent of one another; the best of several
 looks better than it is, so their intervals hold for all of them together (Bonferroni). A factor without an interval,
-as of one run each, may be chance and is no improvement.
+as of one run each, is no proof.
 
 Of a run that kept only its last windows these alone are judged, from where the referee stood before them.
 """
@@ -345,24 +345,18 @@ def _say(gain: Estimate, least: float, objective: Objective, here: str, there: s
     """
     name = words(objective.metric)
     if gain.low is None or gain.high is None:
-        text = f"{name.capitalize()} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}"
-        return Judged(Verdict.OPEN, f"{text}; it may be chance, so no improvement is claimed", gain=gain)
+        text = f"{name.capitalize()} {here} is {plain(gain.mean)} times as good as {there}; a single run is no proof"
+        return Judged(Verdict.OPEN, text, gain=gain)
+    span = f"(95 % interval {factor(gain.low)} to {factor(gain.high)})"
     apart, size = not gain.low <= 1 <= gain.high, math.log(gain.mean)
     if apart and size >= least:
-        text = f"{name.capitalize()} is {plain(gain.mean)} times better {here} than {there} {_span(gain)}"
+        text = f"{name.capitalize()} is {plain(gain.mean)} times better {here} than {there} {span}"
         return Judged(Verdict.BETTER, text, gain=gain)
     if apart and size <= -least:
         low, high = (1 / end if end else math.inf for end in (gain.high, gain.low))
-        loss = Estimate(1 / gain.mean, low, high, gain.count)
-        text = f"Worse: {name} {here} is {plain(loss.mean)} times worse than {there} {_span(loss)}"
+        span = f"(95 % interval {factor(low)} to {factor(high)})"
+        text = f"Worse: {name} {here} is {plain(1 / gain.mean)} times worse than {there} {span}"
         return Judged(Verdict.WORSE, text, gain=gain)
     within = math.exp(-MARGIN) < gain.low and gain.high < math.exp(MARGIN)
-    text = f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}"
+    text = f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {span}"
     return Judged(Verdict.SAME if within else Verdict.OPEN, text, gain=gain)
-
-
-def _span(gain: Estimate) -> str:
-    """The interval of a gain, or why there is none."""
-    if gain.low is None or gain.high is None:
-        return "(no interval: that takes two samples of each)"
-    return f"(95 % interval {factor(gain.low)} to {factor(gain.high)})"
