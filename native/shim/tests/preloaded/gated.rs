@@ -137,6 +137,17 @@ impl Gate<'_> {
         self.shared.take_released().collect()
     }
 
+    /// Asks the process that has these slots to end their connections, in turn; nobody is at the door any more.
+    pub fn wishes_back(self, slots: [u32; 2]) -> OwnedFd {
+        let worker = self.die().remove(0);
+        for slot in slots {
+            let sequence = u64::from(slot) + 100;
+            let wish = Reclaim { slot, sequence }.encode();
+            handoff::send(worker.as_fd(), &wish, None, SendFlags::empty()).unwrap();
+        }
+        worker
+    }
+
     /// Ends it, and returns the conversations that processes had with it.
     pub fn die(self) -> Vec<OwnedFd> {
         // Wakes the thread at the door.
@@ -349,12 +360,7 @@ fn an_idle_connection_ends_at_the_gates_wish_unless_it_has_been_used_unseen() {
         used.ask();
         let mut to = [0_u8; 99];
         assert!(unsafe { libc::syscall(libc::SYS_read, used.fd, to.as_mut_ptr(), to.len()) } > 0);
-        let workers = gate.die();
-        for slot in [5, 6] {
-            let sequence = u64::from(slot) + 100;
-            let wish = Reclaim { slot, sequence }.encode();
-            handoff::send(workers[0].as_fd(), &wish, None, SendFlags::empty()).unwrap();
-        }
+        let _worker = gate.wishes_back([5, 6]);
         // The wishes are looked at in turn.
         while !idle.is_at_its_end() {
             std::thread::yield_now();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::mem::zeroed;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    accept_with, bind, listen, recv, socket_with, AddressFamily, RecvFlags, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, listen, recv, socket_with, AddressFamily, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
-use trimtab_wire::handoff::{self, Reclaim};
 use trimtab_wire::shared::{Shared, DISPATCHED, FLAG_PREEMPTIVE, HELD, IDLE};
 
 use crate::gated::gate;
@@ -178,12 +177,7 @@ fn a_connection_on_which_something_may_be_under_way_does_not_end_at_the_gates_wi
         }
         idle.turn();
         assert_eq!([gate.state(5), gate.state(6)], [HELD, IDLE]);
-        let workers = gate.die();
-        for slot in [5, 6] {
-            let sequence = u64::from(slot) + 100;
-            let wish = Reclaim { slot, sequence }.encode();
-            handoff::send(workers[0].as_fd(), &wish, None, SendFlags::empty()).unwrap();
-        }
+        let _worker = gate.wishes_back([5, 6]);
         while !idle.is_at_its_end() {
             std::thread::yield_now();
         }
