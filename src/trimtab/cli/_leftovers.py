@@ -19,7 +19,7 @@ from trimtab import own
 from trimtab.cli._plant import attached
 from trimtab.core import Configuration, MoveState, Plant, Subject, in_words
 from trimtab.core.knob import Identity
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import StoreError, TrimtabError, UsageError
 from trimtab.locks import locked, opened
 from trimtab.processes import TICKS_HZ, start_of, uptime_s
 from trimtab.records import Run
@@ -44,10 +44,18 @@ def attached_as_found(args: argparse.Namespace, mode: Mode, resumed: bool) -> It
 
     Raises:
         UsageError: none is named, it cannot be used from here, or what a killed run left cannot be undone.
+        StoreError: whether one has left something cannot be known; said after all else that may be wrong.
     """
-    if not resumed and mode in CHANGING:
-        _undo_killed(args)
+    unknown: StoreError | None = None
+    try:
+        if not resumed and mode in CHANGING:
+            _undo_killed(args)
+    except StoreError as error:
+        unknown = error
     with attached(args) as plant, alone(plant) if mode in CHANGING else contextlib.nullcontext():
+        if unknown is not None:
+            plant.check_permissions()
+            raise unknown
         yield plant
 
 
@@ -71,6 +79,7 @@ def alone(plant: Plant) -> Iterator[None]:
             except (OSError, UsageError):
                 continue
             if not locked(held[-1], patience_s=0.0):
+                part.check_permissions()  # which may know better who it is
                 raise UsageError(f"another trimtab changes {part.name} (pid {part.pid}): end it first")
         yield
     finally:
