@@ -258,17 +258,6 @@ def growing(r: Readings, limit: float) -> bool:
     return busy + idle < ALL_BUSY * limit and idle < 0.5 and r.get("accept_queue_length", 0.0) >= 1
 
 
-def spared(r: Readings, limit: float) -> bool:
-    """Whether nobody waits for the limit of workers: some are idle, not nearly all are busy, and nothing waits.
-
-    Args:
-        r: the window's readings.
-        limit: the limit in force.
-    """
-    idle, waiting = r.get("idle_workers", 0.0), r.get("accept_queue_length", 1.0)
-    return r.get("busy_workers", limit) < ALL_BUSY * limit and idle >= 1 and waiting < 1
-
-
 def _inside(r: Readings) -> float | None:
     """Connections that wait, and workers with a request under way as far as that is measured."""
     waiting = r.get("accept_queue_length")

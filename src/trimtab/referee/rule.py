@@ -12,7 +12,6 @@ they wait in E normal seconds came on top.
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
              where the cost is no time, or arrivals are not known, that denominator is the mean inside before;
              where the cost is only told by Little's law, the second term alone counts
-             0 after the first window where only workers were taken away, and nobody waits for one
     K = k (1 + k / (2 n expected cost)) min(1 / (1 - rho), 1 + N)   what a change that stops service for k s costs
          (R8) with n requests of a connection, which come one after the other, and N inside: in a queue that
          strangers come to N is rho / (1 - rho) at least, and where clients wait for their replies it says how few
@@ -169,8 +168,8 @@ class Referee:
         experiment = state.experiment or Experiment(
             {}, state.reference, Workload.of(state.reference), in_seconds=self._in_seconds()
         )
-        if state.overloaded or state.spares(partial):
-            return ""  # the backlog makes the cost, or the load: the window is worth its counts
+        if state.overloaded:
+            return ""  # the backlog makes the cost: the window is worth its counts
         lost_s = experiment.excess_s(measured(partial, self.objective, experiment.workload.per_connection))
         return "" if lost_s <= max(0.0, state.budget_s) else reasons.spent(lost_s)
 
@@ -247,11 +246,14 @@ class Referee:
         """
         experiment = state.experiment
         assert experiment is not None
-        backlog, limit = backlog and experiment.overloaded, state.limit_on_trial
-        lost_s = 0.0 if backlog or state.spares(window) else experiment.excess_s(now)
+        backlog = backlog and experiment.overloaded
+        lost_s = 0.0 if backlog else experiment.excess_s(now)
         state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
         if experiment.first is None:
             state = _charged(state, experiment.stop_s, now.duration_s)
+        limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
+        # Of several servers' limits none is known to be that of the workers that the readings count.
+        limit = experiment.configuration[limits_there[0]] if len(limits_there) == 1 else 0
         told = not limit or not (ending(window.readings, limit) or growing(window.readings, limit))
         experiment = experiment if told else replace(experiment, untold=experiment.untold + 1)
         # Some hang for as long as the overload lasts: it is no reason to go back, but another change may follow.

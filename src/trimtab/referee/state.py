@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from trimtab.core import Configuration, Judgement, Knob, Role, Window
+from trimtab.core import Configuration, Judgement, Knob, Role
 from trimtab.referee.experiment import Direction, Experiment
-from trimtab.referee.measure import Measured, Workload, spared
+from trimtab.referee.measure import Measured, Workload
 
 BUDGET_S = 30.0
 
@@ -90,29 +90,9 @@ class RefereeState:
             return False
         if self.overloaded:
             return experiment.idle
-        return self.fewer and experiment.without_effect
-
-    @property
-    def fewer(self) -> bool:
-        """Whether the change in force has only made limits of workers lower."""
         limits = {knob.name for knob in self.knobs if knob.role is Role.WORKER_LIMIT}
-        return self.on_trial is not None and all(name in limits and way < 0 for name, way in self.on_trial.taken)
-
-    def spares(self, window: Window) -> bool:
-        """Whether a window of a change that has only taken workers away shows that nobody waits for one.
-
-        What is waited for then is the load's, and no reason to go back. The first window pays for the change.
-        """
-        trial = self.on_trial
-        begun = trial is not None and trial.first is not None and self.fewer
-        held = {knob.name: window.configuration.get(knob.name) for knob in self.knobs}
-        return begun and held == self.in_force and spared(window.readings, self.limit_on_trial)
-
-    @property
-    def limit_on_trial(self) -> int:
-        """The limit of workers in force; 0 for none, or several: which of them the readings count is not known."""
-        found = [self.in_force[knob.name] for knob in self.knobs if knob.role is Role.WORKER_LIMIT]
-        return found[0] if len(found) == 1 else 0
+        fewer = all(name in limits and way < 0 for name, way in experiment.taken)
+        return fewer and experiment.without_effect
 
     @property
     def closed(self) -> frozenset[Direction]:
