@@ -94,6 +94,7 @@ def test_a_command_that_is_to_be_typed_is_taken(one: Shown, tmp_path: Path, monk
         (tmp_path / name).chmod(0o600)
     monkeypatch.chdir(tmp_path)
     module, args = cli.parsed(one.words)
+    assert module.__name__ == f"{cli.ROOM}.{one.words[0].replace('-', '_')}"
     if module is tune:
         require_tunable(args)
     if module is lab and args.action in ("run", "write"):
@@ -139,6 +140,7 @@ def parser_of(verb: str, rest: list[str]) -> tuple[ModuleType, argparse.Argument
 def test_the_file_of_a_stack_is_one_that_is_read() -> None:
     (text,) = TOML.findall((ROOT / "docs" / "stack.md").read_text(encoding="utf-8"))
     found = description.parse(text, "stack.toml")
+    assert len(found.tiers) > 1
     for tier, table in found.tiers.items():
         given = dict(table)
         plant = discovery.load("trimtab.plants", str(given.pop("plant")))

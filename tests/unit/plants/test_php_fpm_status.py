@@ -107,7 +107,9 @@ def test_a_pool_that_listens_at_ipv6_alone_is_asked() -> None:
         with contextlib.closing(page):
             page.begin()
             listener.settimeout(60)
-            listener.accept()[0].close()
+            asked, peer = listener.accept()
+            asked.close()
+            assert peer[0] == "::1"
 
 
 def test_a_listen_with_a_name_is_the_first_of_its_addresses_as_fpm_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
