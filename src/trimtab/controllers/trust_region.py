@@ -12,7 +12,8 @@ Equations, with the model of `trimtab.search.local_model`, c the incumbent and D
 
     next x = argmin E D(x) - k sd D(x)  where  E D(x) + 1.28 sd D(x) <= log 1.1                            (T1)
     promote where P(D(x) < 0) >= confidence by the model, and by the repeats of x and c alone, two or more    (T2)
-    region: 1.5 times wider after a promotion, 0.6 times after max(4, knobs / 2) trials without             (T3)
+    region: 1.5 times wider after a promotion, 0.6 times after max(4, knobs / 2) trials without, and
+        min(2, max(1, sqrt(s / 0.03))) times as wide as that where trials are noisy                         (T3)
     end where the region is below `least_radius`, or min E D(x) - 2 sd D(x) > -`least_gain` within it       (T4)
     changed load where for one number of the latest repeats of c, two or more,
         |m - m_0| > max(log 1.1, 3.5 sqrt(s^2 (1/n + 1/n_0) + (pace's uncertainty)^2))                      (T5)
@@ -26,18 +27,20 @@ Equations, with the model of `trimtab.search.local_model`, c the incumbent and D
 
 Why so. Users pay for every trial, so the sum of what trials cost matters and not only the last of them: hence (T1)
 with k = 1, which prefers what is likely to be good, and the bound on harm. A local model with a length for each knob
-needs few trials where few of many knobs matter. A simplex keeps the best of noisy values and never looks again; that
-is how noise becomes an "improvement", hence (T2). Another load is one that changes what the incumbent costs by a
-tenth at least, and by more than chance explains, twice. What is smaller is not worth what it takes to believe it:
-the trials before those repeats do not count any more, and the search starts again from the incumbent; configurations
-that were the incumbent before are tried first, since a load often comes back. A chart of CUSUM also alarms for a
-small shift that lasts, and takes for the noise what a few repeats happened to be (docs/contest.md). The incumbent is
-repeated every `LATELY` trials, again while its latest repeats look strange and become more so, and at once after a
-trial that cost far more or less than the model expected, which is the model's error or a changed load. Another mix
-is told by what clients ask for (`trimtab.search.mix`), by two trials in a row: the first tells it from all others,
-whatever is in force, and the second, of the incumbent, from the incumbent's own, since some settings (a cache's)
-change what comes through to a tier. The search then starts again from the incumbent of the latest load with such a
-mix, or from its own where there was none.
+needs few trials where few of many knobs matter. What a step changes has to stand out of the noise, and what it may
+cost grows faster than what it tells; so where a trial is noisier than is usual steps are longer by the root of that,
+and at most two times: as (T1) bounds harm all the same, the search gains more with them (docs/contest.md). A simplex
+keeps the best of noisy values and never looks again; that is how noise becomes an "improvement", hence (T2). Another
+load is one that changes what the incumbent costs by a tenth at least, and by more than chance explains, twice. What
+is smaller is not worth what it takes to believe it: the trials before those repeats do not count any more, and the
+search starts again from the incumbent; configurations that were the incumbent before are tried first, since a load
+often comes back. A chart of CUSUM also alarms for a small shift that lasts, and takes for the noise what a few
+repeats happened to be (docs/contest.md). The incumbent is repeated every `LATELY` trials, again while its latest
+repeats look strange and become more so, and at once after a trial that cost far more or less than the model expected,
+which is the model's error or a changed load. Another mix is told by what clients ask for (`trimtab.search.mix`), by
+two trials in a row: the first tells it from all others, whatever is in force, and the second, of the incumbent, from
+the incumbent's own, since some settings (a cache's) change what comes through to a tier. The search then starts again
+from the incumbent of the latest load with such a mix, or from its own where there was none.
 
 A machine that computes slower for a while makes every setting worse that is tried then. Where its pace is measured it
 is taken out of the costs (`trimtab.search.pace`); (T5) counts how little may be known yet of what costs do with it,
@@ -80,7 +83,7 @@ from trimtab.search.bounds import bounds
 from trimtab.search.causes import likely
 from trimtab.search.era import HARM, TOLD_BY, Era, normal
 from trimtab.search.evidence import Told, believed, beside_of, excess_of, refused, taken_back, unmeasured, y_of
-from trimtab.search.local_model import Array, LocalModel, Scales
+from trimtab.search.local_model import USUAL_NOISE, Array, LocalModel, Scales
 from trimtab.search.mix import mix_of
 from trimtab.search.pace import pace_of
 from trimtab.search.region import Region
@@ -90,6 +93,8 @@ from trimtab.search.trust_region_state import TrustRegionState
 MOST_RADIUS = 0.4
 WIDER, NARROWER = 1.5, 0.6
 HARM_QUANTILE = 1.28
+MOST_NOISY = 2.0
+"""How much wider the region is at most, as trials are noisy."""
 LATELY = 6
 """Trials after which the incumbent is measured again."""
 PROMISING = 0.8
@@ -318,7 +323,9 @@ class TrustRegion:
             state = replace(state, radius=state.radius * NARROWER, failures=0)  # Eq. (T3)
         tried = {*state.believed.counts, *state.rejected}
         within = bounds(state.knobs, incumbent, state.told[0].values, state.believed)
-        region = Region(state.knobs, incumbent, state.radius, state.scales, within)
+        noisy = min(MOST_NOISY, math.sqrt(max(1.0, state.believed.noise / USUAL_NOISE)))
+        side = min(MOST_RADIUS, state.radius * noisy)  # Eq. (T3)
+        region = Region(state.knobs, incumbent, side, state.scales, within)
         rng = np.random.default_rng((state.seed, len(state.told)))
         found = [values for values in region.candidates(rng) if values not in tried]
         if not found or state.radius < self.least_radius:

@@ -32,7 +32,9 @@ _ROUNDS = 3
 _SPREADS = (1.0, 0.7, 0.7)
 """Standard deviations of the logarithms of l, a and g under their priors."""
 _JITTER = 1e-10
-_LEAST_NOISE, _PRIOR_NOISE = 1e-3, 0.03
+_LEAST_NOISE = 1e-3
+USUAL_NOISE = 0.03
+"""Standard deviation of a trial before anything is known."""
 _SHORTER = dict.fromkeys((Role.WORKER_LIMIT, Role.POOL_LIMIT, Role.CACHE), 0.5)
 """Length of a knob by its role, to the usual one."""
 MOST = 80
@@ -66,7 +68,7 @@ def noise_of(groups: Sequence[Sequence[float]]) -> float:
     Args:
         groups: the costs of the trials of each configuration.
     """
-    squares, freedom = _PRIOR_NOISE**2, 1
+    squares, freedom = USUAL_NOISE**2, 1
     for group in groups:
         mean = math.fsum(group) / len(group)
         squares += math.fsum((y - mean) ** 2 for y in group)

@@ -68,7 +68,7 @@ def test_where_the_machine_s_pace_is_read_what_it_does_is_not_taken_for_a_settin
             return replace(found, readings={METRIC: found.readings[METRIC]})
 
     regrets: dict[bool, list[float]] = {True: [], False: []}
-    for seed in range(1, 17):
+    for seed in range(1, 25):
         drawn = surface(KINDS["pace"][0], seed, 40)
         for read, bed in ((True, drawn), (False, Unread(**vars(drawn)))):
             _, _, forced = walk(bed, 40, TrustRegion(OBJECTIVE, watch=True))
@@ -104,6 +104,26 @@ def test_the_first_change_is_within_the_first_region_and_at_no_bound() -> None:
         ):
             assert abs(x - at) <= 2 * FIRST_RADIUS or knob.domain.step > 1
             assert min(at, 1 - at) <= FIRST_RADIUS + 1e-9 or 0 < x < 1
+
+
+def test_where_trials_are_noisy_steps_are_longer_and_at_most_twice_as_long() -> None:
+    def farthest(noise: float) -> float:
+        """How far the first new configuration is from the start, in the knob that was moved most."""
+        window, found = USUAL.window(0, USUAL.start), []
+        for seed in range(1, 5):
+            controller = TrustRegion(OBJECTIVE)
+            state, move = controller.start(USUAL.knobs, seed), Move.hold("")
+            for index, y in enumerate((0.0, noise, -noise)):
+                readings = {METRIC: 0.2 * math.exp(y)}
+                state, move = controller.step(state, Trial(replace(window, index=index, readings=readings)))
+            asked = in_force(USUAL.knobs, {**named(USUAL.knobs, USUAL.start), **move.changes})
+            assert asked is not None
+            apart = zip(point_of(USUAL.knobs, asked), point_of(USUAL.knobs, USUAL.start), strict=True)
+            found.append(max(abs(one - other) for one, other in apart))
+        return max(found)
+
+    usual, more, most = farthest(0.02), farthest(0.08), farthest(0.5)
+    assert 1.2 * usual < more < most <= 2.1 * usual  # steps of a coarse knob come on top
 
 
 def test_an_incumbent_was_measured_at_least_twice() -> None:
