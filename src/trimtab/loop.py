@@ -76,6 +76,7 @@ class Loop:
 
     Attributes:
         applied: whether a change was made.
+        unrestored: why what was there before could not be put back at the end; empty where it was, or was not to be.
 
     Raises:
         UsageError: the controller cannot move these knobs.
@@ -101,7 +102,7 @@ class Loop:
         self._recorder, self._settings, self._stop = recorder, settings, stop
         self._on_event, self._approve, self._at_end = on_event, approve, at_end
         self._failures = self._refusals = self._missing = self._young = 0
-        self._failure, self._finished, self.applied = "", "", False
+        self._failure, self._finished, self.applied, self.unrestored = "", "", False, ""
         self._noted: set[str] = set()
         self._refused: Mapping[str, int] = {}
         self._given_up: Standing | None = None
@@ -379,7 +380,8 @@ class Loop:
         try:
             self._plant.restore()
         except Exception as error:  # a defect too: how the run ended is stored all the same
-            text, restored = f"{UNRESTORED}: {error}", False
+            text = self.unrestored = f"{UNRESTORED}: {error}"
+            restored = False
         self._note_if_possible(NoteKind.RESTORE, text)
         return restored
 

@@ -72,12 +72,14 @@ class RunResult:
         run_id: its number.
         outcome: how it ended.
         undoable: True when what it changed is still in force after this process.
+        unrestored: why what was there before could not be put back at its end; empty where it was, or was not to be.
     """
 
     store: Store
     run_id: int
     outcome: Outcome
     undoable: bool
+    unrestored: str
 
 
 def execute(
@@ -112,7 +114,8 @@ def execute(
         loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past, at_end)
         outcome = _leased(plant, job, loop)
     made = loop.applied or (past is not None and past.touched)  # also in windows that were not kept
-    return RunResult(store, writer.run_id, outcome, plant.lasting and made and not outcome.restored)
+    undoable = plant.lasting and made and not outcome.restored
+    return RunResult(store, writer.run_id, outcome, undoable, loop.unrestored)
 
 
 def _begun(args: argparse.Namespace, store: Store, plant: Plant, job: RunRequest, killed: Run | None) -> RunWriter:
@@ -240,7 +243,7 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
     """Prints how the run ended, writes the report and returns the exit code.
 
     Raises:
-        TrimtabError: the plant ended or refused, or the report cannot be made.
+        TrimtabError: the plant ended or refused, what was before could not be put back, or the report cannot be made.
     """
     store, run_id, outcome = ended.store, ended.run_id, ended.outcome
     with reader_may_go(stop):
@@ -260,6 +263,8 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
     store.close()
     if outcome.status in (Status.GONE, Status.FAILED):
         raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")
+    if ended.unrestored:
+        raise TrimtabError(f"run {run_id} {ended.unrestored}")
     return exit_code(stop.reason)
 
 

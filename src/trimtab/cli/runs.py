@@ -32,7 +32,7 @@ from trimtab.cli._run import restored, tell_end
 from trimtab.core import Plant, in_words, notes_of
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.events import MoveDone, Outcome, Status
+from trimtab.events import UNRESTORED, MoveDone, Note, NoteKind, Outcome, Status
 from trimtab.files import write_whole
 from trimtab.options import rebased
 from trimtab.records import Run
@@ -212,7 +212,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         require_alone(store, plant)
         with alone(plant):
             if not plant.leftover():
-                say(f"run {run.id}: nothing is left to undo")
+                say(f"run {run.id}: nothing is left to undo{_at_its_end(store, run)}")
                 return 0
             for note in notes_of(plant):
                 say(f"note: {note}")
@@ -227,6 +227,13 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     finally:  # what was done is said, also where it cannot be stored
         say(f"run {run.id}: undone; in force now: {in_words(now, knobs)}{earlier}")
     return 0
+
+
+def _at_its_end(store: Store, run: Run) -> str:
+    """What could not be put back at a run's end, which a server may still run with; empty where all was."""
+    notes = [event for event in store.events(run.id) if isinstance(event, Note)]
+    last = next((note.text for note in reversed(notes) if note.kind is NoteKind.RESTORE), "")
+    return f"; at its end it {last}" if last.startswith(UNRESTORED) else ""
 
 
 @contextlib.contextmanager

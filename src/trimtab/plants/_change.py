@@ -162,18 +162,19 @@ class Change(ABC, Generic[S]):
         """
         self._put(_NOT_BACK)
         names = ", ".join(str(path) for path in self.texts if not self.hidden(path))
-        title = self.server.master.title
+        title, how = self.server.master.title, f" ({self.by_hand})" if self.by_hand else ""
         try:
             self.test({})
             self.reloaded({})
         except PlantGone:
             if there := self.server.master.successors():
-                now, how = ", ".join(map(str, there)), f" ({self.by_hand})" if self.by_hand else ""
+                now = ", ".join(map(str, there))
                 before = f"{now}, started meanwhile, may have read it before that"
                 raise ApplyFailed(f"{names} is as it was, but {before}: reload it{how}") from None
             return
         except Exception as error:  # a defect too: the files are back, and the server does not know
-            raise ApplyFailed(f"{names} is as it was, but {title} was not reloaded to it: {error}") from None
+            why = f"{title} was not reloaded to it: {error}; once that is mended, reload it{how}"
+            raise ApplyFailed(f"{names} is as it was, but {why}") from None
 
     def test(self, expected: Mapping[str, int]) -> None:
         """Makes sure that the server would accept the files on disk, and that it reads those written.

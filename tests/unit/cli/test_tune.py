@@ -19,7 +19,7 @@ from trimtab import discovery
 from trimtab.cli import _run, tune
 from trimtab.core import Applied, PlantDefaults, Prepared
 from trimtab.core.trial import MoveState
-from trimtab.errors import ApplyLater
+from trimtab.errors import ApplyFailed, ApplyLater
 from trimtab.events import Status
 from trimtab.observer import Stop
 from trimtab.store import Store
@@ -65,6 +65,21 @@ def test_restore_on_exit(trimtab: Trimtab, store: Path) -> None:
     said = trimtab(*TUNE, "--on-exit", "restore")
     assert "undo:" not in said.out
     assert Store(store).run(1).restored
+
+
+def test_a_run_that_could_not_put_back_what_was_there_is_exit_code_1_and_its_undo_says_so(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "the file is as it was, but the server was not reloaded to it"
+
+    def refused(_: MemoryPlant) -> None:
+        raise ApplyFailed(why)
+
+    monkeypatch.setattr(MemoryPlant, "restore", refused)
+    said = trimtab(*TUNE, "--on-exit", "restore")
+    assert (said.code, said.err) == (1, f"trimtab: run 1 could not restore the configuration: {why}\n")
+    left = "run 1: nothing is left to undo; at its end it could not restore the configuration"
+    assert trimtab("runs", "undo", 1).out == f"{left}: {why}\n"
 
 
 def test_options_of_the_controller_are_used_and_stored(trimtab: Trimtab, store: Path) -> None:

@@ -159,7 +159,8 @@ def test_what_could_not_be_put_back_is_said_with_both_reasons(path: Path, monkey
 
 def test_an_undo_puts_the_file_back_even_where_the_server_then_refuses_which_is_said(path: Path) -> None:
     server = Server(path, lambda _: Verdict(False, "some other line"))
-    with pytest.raises(ApplyFailed, match=r"is as it was, but the server was not reloaded to it: .*some other line"):
+    why = r"is as it was, but the server was not reloaded to it: .*some other line; .*reload it \(serverctl reload\)"
+    with pytest.raises(ApplyFailed, match=why):
         change(server, 3).undo()
     assert path.read_text() == "3"
 
