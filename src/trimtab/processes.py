@@ -23,6 +23,8 @@ TICKS_HZ = os.sysconf("SC_CLK_TCK")
 """Unit of start times."""
 _SMALL_BYTES = 1 << 15
 _MOST_MAPS_BYTES = 4 << 20
+_FORKED = 0x40
+"""PF_FORKNOEXEC in a process's flags."""
 _LISTENS = "0A"
 """TCP_LISTEN in /proc/net/tcp."""
 
@@ -91,6 +93,15 @@ def start_of(pid: int) -> int | None:
     """Start time in clock ticks since boot of a process that has not ended; a zombie has."""
     fields = _stat(pid)
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
+
+
+def executed(pid: int) -> bool:
+    """Whether a process has executed a program itself; one that was only forked, as a daemon mostly is, has not.
+
+    Source: the flags, the ninth field of /proc/PID/stat (include/linux/sched.h).
+    """
+    fields = _stat(pid)
+    return fields is None or not int(fields[6]) & _FORKED
 
 
 def parent_of(pid: int, proc: Path = PROC) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import program_of, start_of, user_of, users_in
+from trimtab.processes import executed, program_of, start_of, user_of, users_in
 
 ME = os.getpid()
 NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
@@ -46,6 +46,21 @@ def test_squid_and_tomcat_are_run_by_whom_the_kernel_says(name: Path, called: by
 def test_who_has_the_rights_of_several_users_has_none_of_them() -> None:
     assert users_in(b"Name:\tx\nUid:\t0\t33\t0\t33\nGid:\t5\t5\t5\t5\n") == {0, 33}
     assert users_in(b"") == set()
+
+
+def test_a_process_that_was_only_forked_is_told_from_one_that_has_executed_a_program() -> None:
+    assert executed(os.getpid())
+    end, hold = os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(hold)
+        os.read(end, 1)
+        os._exit(0)
+    os.close(end)
+    try:
+        assert not executed(child)
+    finally:
+        os.close(hold)
+        os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize("called", [b"\xff", b"squid\xc3", b"\x1b[2J"], ids=repr)

@@ -12,8 +12,9 @@ import pytest
 from tests._memory_plant import FakeClock
 from tests.unit.plants.test_change import MASTER
 from tests.unit.plants.test_standstill import Waiting
+from trimtab.errors import UsageError
 from trimtab.plants._standstill import Standstill
-from trimtab.plants.php_fpm import knobs
+from trimtab.plants.php_fpm import knobs, process
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.plant import PhpFpm
@@ -85,6 +86,19 @@ def test_a_reload_that_was_measured_counts_and_no_longer_what_was_expected(tmp_p
     clock.sleep(0.4)
     fpm.standstill.end()
     assert expected_s(fpm, SEEN) == pytest.approx(0.4)
+
+
+def test_one_that_puts_itself_into_the_background_is_not_reloaded_as_another_process_serves_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run ended as if FPM had, and left what was on trial in force."""
+    fpm = cast(Attached, server(tmp_path))
+    monkeypatch.setattr(FpmMaster, "signal", lambda master, number: None)
+    monkeypatch.setattr(process, "executed", lambda pid: True)
+    Attached.permitted(fpm, accept_lost=False)
+    monkeypatch.setattr(process, "executed", lambda pid: False)
+    with pytest.raises(UsageError, match=r"into the background, .*: start it with --nodaemonize"):
+        Attached.permitted(fpm, accept_lost=True)
 
 
 def test_requests_of_other_pools_are_said_to_hold_up_a_reload_unseen(tmp_path: Path) -> None:

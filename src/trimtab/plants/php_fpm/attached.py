@@ -18,6 +18,10 @@ from trimtab.plants.php_fpm.program import Program
 _PAGE_PATIENCE_S = 2.0
 CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
+_DAEMONIZED = (
+    "PHP-FPM puts itself into the background, in every reload anew, so trimtab would lose sight of it: start it with "
+    "--nodaemonize, as under systemd"
+)
 BY_HAND = "systemctl reload php-fpm, or kill -USR2"
 """How an operator reloads it."""
 
@@ -138,6 +142,8 @@ class Attached(IncludedServer[Configuration]):
             PlantGone: it has ended.
         """
         self.master.signal(0)
+        if self.master.daemonized:
+            raise UsageError(_DAEMONIZED)
         if self.pending is not None and self.pending != ours:
             raise UsageError(
                 f"{self.pending} was changed after PHP-FPM loaded it, so it is not known what is in force: reload "
@@ -165,7 +171,7 @@ class Attached(IncludedServer[Configuration]):
     def notes(self) -> tuple[str, ...]:
         """Notes for the user before anything is changed."""
         others = [pool for pool in self.loaded.pools() if pool != self.pool]
-        found = []
+        found = [_DAEMONIZED] if self.master.daemonized else []
         if self.timeout_s:
             found.append(
                 f"every change is a reload: PHP-FPM serves nothing until requests in progress are done, at most "

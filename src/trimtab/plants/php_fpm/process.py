@@ -5,6 +5,9 @@ configuration cannot be read. At every start it makes a pair of sockets for its 
 sapi/fpm/fpm/fpm_signals.c). Through a reload, in which it executes itself, it inherits those that listen, and the one
 to the journal that systemd gave it for its standard error (`fpm_stdio_save_original_stderr` in fpm_stdio.c, PHP 8.2).
 So a reload has taken place when the master holds two sockets that it did not hold before, beside the listening ones.
+
+One that puts itself into the background (`daemonize = yes` without -F, or -D) does so in every reload: it executes
+itself and forks (`fpm_unix_init_main` in fpm_unix.c), so what serves then is another process.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import re
 from pathlib import Path
 
 from trimtab.plants._master import Master
-from trimtab.processes import children, descriptors, listening, start_of
+from trimtab.processes import children, descriptors, executed, listening, start_of
 from trimtab.sensors._unix_diag import unix_sockets
 
 _TITLE = re.compile(r"php-fpm: master process \((.+)\)")
@@ -42,6 +45,11 @@ class FpmMaster(Master):
         found = _TITLE.match(" ".join(self.argv))
         path = Path(found[1] if found else "")
         return path if path.is_absolute() else self.cwd() / path
+
+    @property
+    def daemonized(self) -> bool:
+        """Whether it has put itself into the background, and so does in every reload."""
+        return not executed(self.pid)
 
     def workers(self, pool: str) -> tuple[int, ...]:
         """The running workers of a pool."""
