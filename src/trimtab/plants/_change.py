@@ -145,6 +145,8 @@ class Change(ABC, Generic[S]):
             return self.reloaded(expected)
         except (ApplyRefused, PlantGone) as error:  # no reload to take back
             self._go_back(previous, error, lambda: previous._put(_NOT_BACK))
+            if isinstance(error, PlantGone) and (read := previous._read_meanwhile()):
+                raise NotBack(error, read, Debt(previous, self.texts)) from error
             raise
         except BaseException as error:
             self._go_back(previous, error, previous.undo)
@@ -161,20 +163,15 @@ class Change(ABC, Generic[S]):
                 says which.
         """
         self._put(_NOT_BACK)
-        names = ", ".join(str(path) for path in self.texts if not self.hidden(path))
-        title, how = self.server.master.title, f" ({self.by_hand})" if self.by_hand else ""
         try:
             self.test({})
             self.reloaded({})
         except PlantGone:
-            if there := self.server.master.successors():
-                now = ", ".join(map(str, there))
-                before = f"{now}, started meanwhile, may have read it before that"
-                raise ApplyFailed(f"{names} is as it was, but {before}: reload it{how}") from None
-            return
+            if read := self._read_meanwhile():
+                raise ApplyFailed(read) from None
         except Exception as error:  # a defect too: the files are back, and the server does not know
-            why = f"{title} was not reloaded to it: {error}; once that is mended, reload it{how}"
-            raise ApplyFailed(f"{names} is as it was, but {why}") from None
+            why = f"{self.server.master.title} was not reloaded to it: {error}; once that is mended"
+            raise ApplyFailed(f"{self._as_it_was}, but {why}, {self._by_hand}") from None
 
     def test(self, expected: Mapping[str, int]) -> None:
         """Makes sure that the server would accept the files on disk, and that it reads those written.
@@ -205,6 +202,20 @@ class Change(ABC, Generic[S]):
         for knob, value in expected.items():
             if self.server.in_force[knob] != value:
                 raise ApplyFailed(f"{knob} is {self.server.in_force[knob]} after the reload, not {value}")
+
+    @property
+    def _as_it_was(self) -> str:
+        return f"{', '.join(str(path) for path in self.texts if not self.hidden(path))} is as it was"
+
+    @property
+    def _by_hand(self) -> str:
+        return f"reload it ({self.by_hand})" if self.by_hand else "reload it"
+
+    def _read_meanwhile(self) -> str:
+        """Message where another server was started in the place of one that has ended; empty where none was."""
+        there = ", ".join(map(str, self.server.master.successors()))
+        read = f"{there}, started meanwhile, may have read it before that"
+        return f"{self._as_it_was}, but {read}: {self._by_hand}" if there else ""
 
     def _put(self, failing: str) -> None:
         """Puts the texts in the files' places, where something else is there.

@@ -13,6 +13,7 @@ from tests._memory_plant import FakeClock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
 from trimtab.plants import _change, _own_file, _program
+from trimtab.plants._change import NotBack
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
@@ -223,6 +224,20 @@ def test_a_server_that_was_started_in_its_place_is_named_with_how_to_reload_it(
     said = rf"{path} is as it was, but {there}, may have read it before that: reload it \(serverctl reload\)"
     with pytest.raises(ApplyFailed, match=said):
         undone_after_its_end(path, monkeypatch, replace(LATER, argv=argv))
+
+
+def test_a_server_that_is_started_anew_in_the_middle_of_a_change_is_owed_that_it_may_have_read_ours(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change was over as if nothing were left of it, and the end of a run said that all is as it was."""
+    path.write_text("3")
+    monkeypatch.setattr(Master, "running", classmethod(lambda _: [LATER]))
+    with pytest.raises(NotBack, match=rf"has ended; {path} is as it was, but .*, started meanwhile, may") as told:
+        change(Server(path, ends=True), 5).bring({"size": 5})
+    assert isinstance(told.value.why, PlantGone)
+    assert path.read_text() == "3"
+    with pytest.raises(ApplyFailed, match="started meanwhile, may have read it"):
+        told.value.debt.pay()
 
 
 @pytest.mark.parametrize(
