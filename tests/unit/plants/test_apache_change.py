@@ -46,7 +46,7 @@ class Prefork:
     did: list[str] = field(default_factory=list)
     in_force: dict[str, int] = field(default_factory=lambda: {"max_request_workers": 100})
     limits: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(mpm="prefork", threads_per_child=1, spare_servers=5)
+        default_factory=lambda: SimpleNamespace(mpm="prefork", server_limit=256, threads_per_child=1, spare_servers=5)
     )
     master: Parent = field(default_factory=lambda: Parent(1 << 30, 1, Path("/bin/true"), ("apache2",), os.geteuid()))
     listeners: tuple[()] = ()

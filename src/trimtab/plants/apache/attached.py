@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab import processes
@@ -14,6 +15,9 @@ from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.plants.apache.program import Program
+
+STARTED_WITH = "it keeps the ServerLimit and ThreadLimit with which it was started: stop and start it for other ones"
+"""AH00179 in its log, "changing ServerLimit to 400 from original value of 150 not allowed during restart"."""
 
 
 class Attached:
@@ -87,13 +91,17 @@ class Attached:
         self._pipes = processes.descriptors(self.master.pid, "pipe")
         self.board = status.scoreboard(self.status_url)
         filed = values["max_request_workers"]
+        edited = self._pending()
         if self.board is not None and not status.agrees(self.board, filed):
+            running = values["max_request_workers"] = len(self.board)
+            why = "edited and not reloaded; a reload by trimtab brings all such edits into force"
+            if edited is None and running < filed and not self._config.uncertain:
+                why = f"read by it, but {STARTED_WITH}"
+                self.limits = replace(self.limits, server_limit=max(1, running // self.limits.threads_per_child))
             self._say(
-                f"MaxRequestWorkers is {len(self.board)} in the running Apache and {filed} in its files: they were "
-                "edited and not reloaded; a reload by trimtab brings all such edits into force"
+                f"MaxRequestWorkers is {running} in the running Apache and {filed} in its files: they were {why}"
             )
-            values["max_request_workers"] = len(self.board)
-        elif (edited := self._pending()) is not None:
+        elif edited is not None:
             self._say(f"{edited} was changed after Apache last read it: a reload by trimtab brings it into force")
         self.in_force = values
 

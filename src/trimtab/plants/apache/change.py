@@ -11,7 +11,7 @@ from trimtab.plants import _change
 from trimtab.plants._held import held
 from trimtab.plants._standstill import Standstill
 from trimtab.plants.apache import status
-from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.attached import STARTED_WITH, Attached
 from trimtab.plants.apache.drain import Drained, drain, started
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.reload import Patience, quiet, reload
@@ -58,6 +58,9 @@ class Change(_change.Change[Attached]):
             seen = reload(apache.master, self.clock, self.patience, standstill, pipes)
         apache.standstill = standstill
         apache.read_running()
+        wanted, running = expected.get("max_request_workers", 0), apache.in_force["max_request_workers"]
+        if running == apache.limits.server_limit * apache.limits.threads_per_child < wanted:
+            raise ApplyFailed(f"max_request_workers is {running} after the reload, not {wanted}: {STARTED_WITH}")
         self.require(expected)
         threads, limit = apache.limits.threads_per_child, apache.in_force["max_request_workers"]
 

@@ -1,0 +1,38 @@
+"""What Apache reads at its start alone: a ServerLimit that was edited and only reloaded since is not in force."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.servers._private_apache import Bed, private, reload
+from trimtab.errors import ApplyFailed
+from trimtab.testbed.apache_config import Mpm
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+
+def edited(bed: Bed, directives: str) -> None:
+    """The operator's edit, and his reload."""
+    bed.write("mine.conf", directives)
+    reload(bed.testbed.pid)
+
+
+@pytest.mark.parametrize("mpm", ["prefork", "event"])
+def test_the_largest_limit_is_that_of_the_start_where_the_running_one_shows_it(mpm: Mpm) -> None:
+    with private(mpm) as bed:
+        most = 16 * bed.threads
+        edited(bed, f"ServerLimit 32\nMaxRequestWorkers {most + 8 * bed.threads}\n")
+        apache = bed.attach()
+        assert apache.configuration()["max_request_workers"] == apache.knobs()[0].domain.maximum == most
+        (note,) = (one for one in apache.notes if "MaxRequestWorkers is" in one)
+        assert "keeps the ServerLimit" in note and "not reloaded" not in note
+
+
+def test_a_limit_that_the_start_does_not_allow_is_put_back_with_the_reason() -> None:
+    with private("prefork") as bed:
+        edited(bed, "ServerLimit 32\n")
+        apache = bed.attach()
+        with pytest.raises(ApplyFailed, match="is 16 after the reload, not 24: it keeps the ServerLimit"):
+            apache.apply({"max_request_workers": 24})
+        assert apache.configuration()["max_request_workers"] == 8
+        assert not bed.snippet.exists()
