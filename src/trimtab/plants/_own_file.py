@@ -141,6 +141,8 @@ def writable(path: Path, written: str | None) -> None:
     """
     require_trusted(path.parent)
     if not os.access(path.parent, os.W_OK | os.X_OK):
+        if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+            raise UsageError(f"cannot write in {path.parent}: it is mounted read-only here")
         raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
     text = read(path)
     if text is not None and text != written and leftover(text) is None:

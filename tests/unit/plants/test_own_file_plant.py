@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -151,6 +153,18 @@ def steps_of(fresh: Callable[[], Server], earlier: list[dict[str, int]]) -> int:
     server, plant = begun(fresh, earlier)
     plant.apply(CHANGE)
     return server.steps
+
+
+def test_root_is_not_told_to_be_root_where_a_directory_is_mounted_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /etc is to a unit with ProtectSystem=strict, or a mounted configuration in a container."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(UsageError, match="no permission to write in"):
+        _own_file.writable(tmp_path / "zz.conf", None)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(UsageError, match=f"cannot write in {tmp_path}: it is mounted read-only here"):
+        _own_file.writable(tmp_path / "zz.conf", None)
 
 
 @before_it
