@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
 
 _PAGE_PATIENCE_S = 2.0
+_LOOK_S = 0.2
+"""A page that takes longer waits for a worker of a pool that is busy."""
+_LONG_S = 5.0
+"""Whoever waits for a page for as long has mostly gone."""
 CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
 _DAEMONIZED = (
@@ -167,6 +172,30 @@ class Attached(IncludedServer[Configuration]):
                 f"{path} was edited after PHP-FPM loaded it, and a change would bring that into force: reload "
                 f"PHP-FPM yourself ({BY_HAND}), and trimtab goes on"
             )
+
+    def require_no_long_request(self, usual_s: float) -> None:
+        """Makes sure that no request under way, of any pool with a status page, would hold a reload up for long.
+
+        One that has taken far longer than the slowest usual one is an export, a backup or a stream: nobody knows when
+        it ends, and until then nothing is served.
+
+        Args:
+            usual_s: how long the slowest of the requests under way is expected to take.
+
+        Raises:
+            ApplyLater: one would, or be ended.
+        """
+        if not self.timeout_s:
+            return  # it is ended at once, which was accepted
+        for pool in self.loaded.pools():
+            page = None
+            with contextlib.suppress(NotMeasured, UsageError):  # without a page, which `notes` says, or it is busy
+                page = status.ask(status.status_page(self.loaded, pool), self.clock, _LOOK_S, "json&full")
+            if page is not None and page.longest_s > max(_LONG_S, 2 * usual_s):
+                raise ApplyLater(
+                    f"a request of pool {pool} is under way for {page.longest_s:.0f} s: a reload would serve nothing "
+                    f"until it is done, and end it after {self.timeout_s} s ({CLEAN}): not reloaded"
+                )
 
     def notes(self) -> tuple[str, ...]:
         """Notes for the user before anything is changed."""

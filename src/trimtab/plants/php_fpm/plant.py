@@ -64,6 +64,7 @@ class PhpFpm(IncludedPlant):
         self.status_page = attached.status_page
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
+        self._slowest_s = 0.0
         super().__init__(clock, attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
         self._start = self._previous = dict(attached.in_force)
 
@@ -108,6 +109,7 @@ class PhpFpm(IncludedPlant):
         """Waits and response time, by Little's law, and what a change costs the pool."""
         regrowth_s = knobs.regrowth_s(self._server.in_force, readings.get("busy_workers", 0.0))
         found = response.derived(readings)
+        self._slowest_s = _slowest_s({**readings, **found})
         return {**found, **self.stood_still({**readings, **found}), REGROWTH.name: regrowth_s}
 
     def expected_stop(self) -> tuple[float, float, float]:
@@ -121,12 +123,7 @@ class PhpFpm(IncludedPlant):
         workers are ended before, while the others serve.
         """
         waits = readings.get("accept_queue_length", 0.0) >= 1
-        if waits or "service_time_s" not in readings or "busy_workers" not in readings:
-            return 0.0
-        # The greatest of n exponential times of mean s is s (1 + 1/2 + ... + 1/n) in the mean, at most s (1 + ln n);
-        # what is left of such a time is distributed as all of it (Feller, An Introduction to Probability, II, I.6).
-        slowest_s = readings["service_time_s"] * (1 + math.log(max(1.0, readings["busy_workers"])))
-        return min(float(self._server.timeout_s), slowest_s)
+        return 0.0 if waits else min(float(self._server.timeout_s), _slowest_s(readings))
 
     def ended_at_once(self, workers: float, busy: float) -> float:
         """Most of a large pool is ended before, while the others serve."""
@@ -169,13 +166,15 @@ class PhpFpm(IncludedPlant):
         """State of our file before the change, and after it, where a reload brings nothing else into force.
 
         Raises:
-            ApplyLater: it would, as somebody has edited another file; the way back to what was in force before this
-                change, or at the start, is made all the same: what is on trial may do harm.
+            ApplyLater: it would, as somebody has edited another file, or a request that takes very long would hold it
+                up; the way back to what was in force before this change, or at the start, is made all the same: what
+                is on trial may do harm.
             UsageError: a file cannot be read.
         """
         back = any(all(one.get(k) == v for k, v in values.items()) for one in (self._start, self._previous))
         if not back:
             self._server.require_loaded(self.location())
+            self._server.require_no_long_request(self._slowest_s)
         return super().composed(values)
 
     def commit(self, prepared: Prepared) -> Applied:
@@ -202,6 +201,15 @@ class PhpFpm(IncludedPlant):
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
         return Change(self._server, self.clock, texts, self._patience)
+
+
+def _slowest_s(readings: Readings) -> float:
+    """How long the slowest of the requests under way is expected to take; 0 where that is not known."""
+    if "service_time_s" not in readings or "busy_workers" not in readings:
+        return 0.0
+    # The greatest of n exponential times of mean s is s (1 + 1/2 + ... + 1/n) in the mean, at most s (1 + ln n);
+    # what is left of such a time is distributed as all of it (Feller, An Introduction to Probability, II, I.6).
+    return readings["service_time_s"] * (1 + math.log(max(1.0, readings["busy_workers"])))
 
 
 def _queue_of(fpm: Attached, clock: Clock, visitor: PoolStatus) -> UnixQueue | AcceptQueue:

@@ -50,10 +50,13 @@ class Page:
     Args:
         pm: the process manager, such as "dynamic".
         numbers: its figures by name.
+        longest_s: for how long the oldest request that a script works at is under way; 0 where the page was not asked
+            for its processes.
     """
 
     pm: str
     numbers: Mapping[str, int]
+    longest_s: float = 0.0
 
     @property
     def started_s(self) -> int:
@@ -129,6 +132,7 @@ class PoolStatus(Polled[Page]):
         clock: the loop's clock.
         waiting: how many connections wait at the pool's socket at this moment.
         patience_s: longest time that one call may wait for a reply, in seconds.
+        query: what the page is asked for.
 
     Attributes:
         status_page: as given.
@@ -148,12 +152,17 @@ class PoolStatus(Polled[Page]):
     reset_by = "PHP-FPM was reloaded"
 
     def __init__(
-        self, status_page: StatusPage, clock: Clock, waiting: Callable[[], int] = lambda: 0, patience_s: float = 0.02
+        self,
+        status_page: StatusPage,
+        clock: Clock,
+        waiting: Callable[[], int] = lambda: 0,
+        patience_s: float = 0.02,
+        query: str = "json",
     ) -> None:
         endpoints = status_page.endpoints
         _, address = endpoints[0]
         self.port = 0 if isinstance(address, str) or status_page.apart else address[1]
-        super().__init__(endpoints, fastcgi.page(status_page.path, "json"), clock, patience_s)
+        super().__init__(endpoints, fastcgi.page(status_page.path, query), clock, patience_s)
         self.status_page = status_page
         self._waiting = waiting
         self._seen: list[tuple[float, float]] = []
@@ -239,13 +248,21 @@ def parse(reply: bytes) -> Page | None:
     wrong = [name for name, value in numbers.items() if type(value) is not int or not 0 <= value < _LARGEST]
     if wrong:
         raise NotMeasured(f"the pool's status page has no number for {wrong[0]!r}")
-    return Page(str(fields.get("process manager")), {name: int(value or 0) for name, value in numbers.items()})
+    known = {name: int(value or 0) for name, value in numbers.items()}
+    return Page(str(fields.get("process manager")), known, _longest_s(fields.get("processes")))
 
 
-def ask(status_page: StatusPage, clock: Clock, patience_s: float) -> Page | None:
+def _longest_s(processes: object) -> float:
+    """For how long the oldest of the running requests is under way, by the page's list of processes."""
+    listed = [one for one in processes if isinstance(one, dict)] if isinstance(processes, list) else []
+    running = (one.get("request duration") for one in listed if one.get("state") == "Running")
+    return max((us for us in running if type(us) is int and 0 <= us < _LARGEST), default=0) / 1e6
+
+
+def ask(status_page: StatusPage, clock: Clock, patience_s: float, query: str = "json") -> Page | None:
     """The page as it is now; None when it does not come in time.
 
     Raises:
         NotMeasured: it is off, or nothing listens there.
     """
-    return _polled_page.ask(PoolStatus(status_page, clock, patience_s=patience_s))
+    return _polled_page.ask(PoolStatus(status_page, clock, patience_s=patience_s, query=query))

@@ -1,0 +1,46 @@
+"""A request that takes far longer than all others: a reload would serve nothing until it is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.servers._private_fpm import Asked, Bed, private, until
+from trimtab.clock import SystemClock
+from trimtab.errors import ApplyLater
+from trimtab.plants.php_fpm import status
+
+pytestmark = pytest.mark.server
+LONG_S = 5.5
+"""Longer than a change waits for where nothing else is usual."""
+
+
+def longest_s(bed: Bed) -> float:
+    page = status.StatusPage(bed.testbed.listen, "/status", False)
+    found = status.ask(page, SystemClock(), 1.0, "json&full")
+    return 0.0 if found is None else found.longest_s
+
+
+def test_no_change_is_made_beside_a_very_long_request_but_the_way_back_is() -> None:
+    with private() as bed:
+        fpm = bed.attach()
+        fpm.apply({"max_children": 6})
+        under_way = Asked(bed, (9000,))
+        until(lambda: longest_s(bed) > LONG_S, "the request is not under way")
+        with pytest.raises(ApplyLater, match=r"a request of pool www is under way for \d+ s: a reload would serve"):
+            fpm.apply({"max_children": 7})
+        assert bed.snippet.read_text().endswith("pm.max_children = 6\n")
+        fpm.apply({"max_children": 5})
+        assert under_way.wait() == ["done"]
+        assert longest_s(bed) < LONG_S, "what an idle worker served last is not under way"
+        fpm.restore()
+
+
+def test_where_all_requests_are_long_one_more_is_no_reason_to_wait() -> None:
+    with private() as bed:
+        fpm = bed.attach()
+        fpm.derive({"request_rate_hz": 0.1, "busy_workers": 1.0, "idle_workers": 1.0})  # ten seconds each
+        under_way = Asked(bed, (8000,))
+        until(lambda: longest_s(bed) > LONG_S, "the request is not under way")
+        fpm.apply({"max_children": 6})
+        assert under_way.wait() == ["done"]
+        fpm.restore()
