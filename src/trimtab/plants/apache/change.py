@@ -20,6 +20,8 @@ from trimtab.sensors.accept_queue import Queues
 
 _BUSY_S = 60.0
 """For how long nobody is asked to finish again where some served long requests: it ends idle workers in vain."""
+_LONG_S = 5.0
+"""What is under way for longer may be a stream or a WebSocket: nobody knows when it ends."""
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""
 
@@ -98,10 +100,12 @@ class Change(_change.Change[Attached]):
 
         Raises:
             ApplyLater: workers beyond a smaller limit are still busy, and the server is not crowded: that one needs
-                its reload, and what it loses lies beyond what it can bear.
+                its reload, and what it loses lies beyond what it can bear. Or, with threads, see `_require_places`.
         """
         apache = self.server
         if apache.limits.mpm != "prefork":
+            if not undoes:
+                self._require_places(limit)
             return ()
         before = apache.in_force["max_request_workers"]
         within, shrinks = min(limit, before), limit < before
@@ -130,6 +134,32 @@ class Change(_change.Change[Attached]):
         room = self._drained(within, patience_s, shrinks, room.slots)
         standstill.look()
         return (blocked(room.left),) if room.left and shrinks else ()
+
+    def _require_places(self, limit: int) -> None:
+        """Makes sure that as many processes as serve now find a place beside those of before that stay.
+
+        A process with threads stays after a reload for as long as one of its requests takes, accepts nothing, and
+        keeps its place of ServerLimit: there may be none for a new one (AH03490 in its log, "scoreboard is full").
+
+        Args:
+            limit: the limit to be.
+
+        Raises:
+            ApplyLater: they would not.
+        """
+        apache, seen = self.server, self.server.generations()
+        needed = min(limit // apache.limits.threads_per_child, len(seen.workers))
+        places = apache.limits.server_limit
+        if places - len(seen.old) - len(seen.workers) >= needed:
+            return
+        serving = status.serving_s(apache.status_url)  # daemons of a module, such as mod_wsgi's, have no place there
+        stay = [pid for pid, since_s in serving.items() if pid in seen.old or since_s > _LONG_S]
+        if places - len(stay) < needed:
+            many = f"{len(stay)} process{'' if len(stay) == 1 else 'es'}"
+            raise ApplyLater(
+                f"{many} with long requests would keep places after a reload, and ServerLimit {places} leaves too "
+                "few for new ones: not reloaded"
+            )
 
     def _drained(
         self, limit: int, patience_s: float, noticed: bool = True, slots: Mapping[int, int] | None = None

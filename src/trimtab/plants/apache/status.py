@@ -79,6 +79,33 @@ def agrees(board: str, limit: int) -> bool:
     return len(board) >= limit and "." not in board[limit:]
 
 
+class _Serving(PolledPage[dict[int, float]]):
+    """The page for people: process id to how long its oldest request is under way; nothing of ExtendedStatus Off."""
+
+    def understood(self, reply: bytes) -> dict[int, float]:
+        """Parses a whole reply.
+
+        Raises:
+            NotMeasured: it is no HTTP.
+        """
+        row = rb"<b>\d+-\d+</b></td><td>(\d+)</td><td>[^<]*</td><td>(<b>W</b>)?[^<]*(?:<b>.</b>\s*)?</td>"
+        found = dict[int, float]()
+        for pid, serves, since_s in re.findall(row + rb"<td>[^<]*</td><td>(\d+)</td>", answer(reply, self.url)[2]):
+            found[int(pid)] = max(found.get(int(pid), 0.0), float(since_s) if serves else 0.0)
+        return found
+
+
+def serving_s(url: str) -> dict[int, float]:
+    """Process id to how long its oldest request is under way, of the processes that the page for people lists.
+
+    Empty when the page does not reply in time or has no such list (ExtendedStatus Off).
+    """
+    try:
+        return ask(_Serving(url, SystemClock(), _PATIENCE_S)) or {}
+    except NotMeasured:
+        return {}
+
+
 class _Slots(PolledPage[dict[int, int]]):
     """The page for people: process id to the number of its slot; nothing where ExtendedStatus is off."""
 

@@ -1,0 +1,43 @@
+"""Processes with threads that stay after a reload, for one long request, keep the places of new ones."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from tests.servers._private_apache import UNDER_WAY, Bed, private
+from tests.servers._under_gate import until
+from trimtab.errors import ApplyLater
+from trimtab.plants.apache import status
+from trimtab.testbed.apache_config import Mpm
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+
+def one_long_request(bed: Bed, stack: ExitStack) -> None:
+    """A request that has been under way for longer than a change waits for."""
+    client = stack.enter_context(socket.create_connection(("127.0.0.1", bed.testbed.port)))
+    client.sendall(UNDER_WAY)
+    url = bed.testbed.status_url
+    until(lambda: max(status.serving_s(url).values(), default=0.0) > 5.0, "the request is not under way")
+
+
+@pytest.mark.parametrize("mpm", ["worker", "event"])
+def test_no_change_is_made_where_new_processes_would_find_too_few_places(mpm: Mpm) -> None:
+    with private(mpm, server_limit=8) as bed, ExitStack() as stack:
+        apache = bed.attach()
+        one_long_request(bed, stack)
+        with pytest.raises(ApplyLater, match=r"1 process with long requests .*ServerLimit 8 leaves too few"):
+            apache.apply({"keep_alive_timeout_ms": 200})
+        assert not bed.snippet.exists()
+        apache.apply({"max_request_workers": 7 * bed.threads})
+
+
+def test_a_change_is_made_where_there_are_places_enough() -> None:
+    with private("event") as bed, ExitStack() as stack:
+        apache = bed.attach()
+        one_long_request(bed, stack)
+        apache.apply({"keep_alive_timeout_ms": 200})
+        apache.restore()
