@@ -23,6 +23,9 @@ _BEYOND_S = 0.02
 Endpoint = tuple[int, tuple[str, int] | str]
 """Family and address of a socket; that of a Unix socket is its path."""
 
+_APART = "give it a virtual host of its own, at 'Listen 127.0.0.1:8081'"
+_TAKEN = f"the site answers there, perhaps by a RewriteRule of an .htaccess: {_APART}"
+
 
 @dataclass(frozen=True)
 class Page:
@@ -70,7 +73,7 @@ def parse(reply: bytes, url: str) -> Page:
         raise NotMeasured(f"{url} answered {printable(f'{status} {reason}'.strip())}: {advice(status)}")
     fields = dict(line.partition(": ")[::2] for line in body.decode("latin-1").splitlines())
     if "BusyWorkers" not in fields:
-        raise NotMeasured(f"{url} is not the page of mod_status")
+        raise NotMeasured(f"{url} is not the page of mod_status: {_TAKEN}")
     return Page(fields, len(reply))
 
 
@@ -79,8 +82,9 @@ def advice(status: str) -> str:
     if status in ("401", "403"):
         return "allow it: 'Require local' in the <Location> of the status page, then reload"
     if status.startswith("3"):
-        return "its virtual host sends it elsewhere: give it a virtual host of its own, at 'Listen 127.0.0.1:8081'"
-    return "turn it on: 'a2enmod status' or <Location /server-status> SetHandler server-status, then reload"
+        return f"its virtual host sends it elsewhere: {_APART}"
+    how = "'a2enmod status' or <Location /server-status> SetHandler server-status, then reload"
+    return f"turn it on: {how}; where it is on, {_TAKEN}" if status == "404" else f"turn it on: {how}"
 
 
 class Fetch:

@@ -53,7 +53,11 @@ def test_the_fields_are_read_by_name() -> None:
         (b"HTTP/1.1 403 Forbidden\r\n\r\nno", "answered 403 Forbidden: allow it: 'Require local'"),
         (b"HTTP/1.1 404 Not Found\r\n\r\nno", "answered 404 Not Found: turn it on: 'a2enmod status'"),
         (b"HTTP/1.1 301 Moved Permanently\r\n\r\n", "301 Moved Permanently: its virtual host sends it elsewhere"),
-        (b"HTTP/1.1 200 OK\r\n\r\n<p>It works!</p>", "is not the page of mod_status"),
+        (b"HTTP/1.1 200 OK\r\n\r\n<p>It works!</p>", "is not the page of mod_status: the site answers there"),
+        (
+            b"HTTP/1.1 404 Not Found\r\n\r\n<p>A page of the site</p>",
+            "where it is on, the site answers there, perhaps",
+        ),
     ],
 )
 def test_what_is_no_status_page_is_not_measured(reply: bytes, message: str) -> None:
