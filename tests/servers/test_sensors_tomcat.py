@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -85,6 +87,48 @@ def test_threads_and_connections_of_the_pool_are_those_that_are_held(bed: Bed, s
     assert readings["pool_waiting_requests"] == 0
     assert readings["idle_workers"] >= 0
     assert readings["heap_bytes"] > 1 << 20
+
+
+def test_requests_over_http_2_are_in_the_books_for_as_long_as_tomcat_counts_them() -> None:
+    with private(None, http2=True) as bed, contextlib.closing(bed.attach()) as tomcat:
+        (sensor,) = [one for one in tomcat.sensors() if isinstance(one, TomcatStatus)]
+        before = requests(sensor)
+        sensor.begin()
+        assert get(bed, "/shop/page.txt") == 7
+        head = b"\x82\x86\x01\x09localhost\x04\x0e/shop/page.txt"  # RFC 7541: GET, http, authority and path
+        assert b"a page" in over_http2(bed, b"", frame(1, 5, 1, head))
+        until(lambda: requests(sensor) == before + 2, "they are not in the books")
+        readings = sensor.read()
+        assert readings["request_rate_hz"] == pytest.approx(2 * readings["http2_request_rate_hz"])
+        upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n\r\n"
+        assert b"a page" in over_http2(bed, b"GET /shop/page.txt HTTP/1.1\r\nHost: localhost\r\n" + upgrade)
+        readings = sensor.read()
+    assert not {"request_rate_hz", "error_rate_hz", "service_time_s"} & readings.keys()
+    assert {"servlet_rate_hz", "busy_workers", "heap_bytes"} <= readings.keys()
+
+
+def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    """A frame of HTTP/2 (RFC 9113, 4.1)."""
+    return struct.pack("!HBBBI", 0, len(content), kind, flags, stream) + content
+
+
+def over_http2(bed: Bed, upgrade: bytes, asked: bytes = b"") -> bytes:
+    """What comes over HTTP/2, until a page is there.
+
+    Args:
+        bed: the server.
+        upgrade: a request by which it changes to HTTP/2 (RFC 7540, 3.2); none where it is known that it speaks it.
+        asked: frames that ask for the page.
+    """
+    with socket.create_connection(("127.0.0.1", bed.testbed.port), timeout=30) as client:
+        client.sendall(upgrade)
+        came = b""
+        while upgrade and b"\r\n\r\n" not in came:
+            came += client.recv(4096)
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + asked)
+        while b"a page" not in came and (more := client.recv(4096)):
+            came += more
+        return came
 
 
 def requests(sensor: TomcatStatus) -> float:

@@ -60,7 +60,7 @@ class Books:
         self.sensor.begin()
         self.clock.sleep(10.0)
         for bean, said in self.beans.items():
-            if "GlobalRequestProcessor" in bean:
+            if "GlobalRequestProcessor" in bean and "requestCount" in said:
                 said["requestCount"] += 10
         return self.sensor.read()
 
@@ -146,3 +146,22 @@ def test_an_application_that_is_taken_away_leaves_all_but_its_own_readings() -> 
     assert after["request_rate_hz"] == pytest.approx(1.0)
     assert after["busy_workers"] == 4
     assert not {"servlet_rate_hz", "servlet_time_s", "pool_busy_connections"} & after.keys()
+
+
+def test_requests_over_http_2_count_and_no_response_time_is_made_up_of_their_connections(bench: Bench) -> None:
+    over = f"{REQUESTS},Upgrade=h2"
+    bench.jvm.beans |= {over: {}, REQUESTS: {}, f"{REQUESTS},Upgrade=websocket": {}}
+    layout = bench.attach()._tomcat.layout
+    assert layout.multiplexed == (over,)
+    books = Books(layout)
+    books.beans[over] = dict(books.beans[REQUESTS])
+    readings = books.window()
+    assert readings["request_rate_hz"] == pytest.approx(2.0)
+    assert readings["http2_request_rate_hz"] == pytest.approx(1.0)
+    of_kernel = {"requests_under_way": 2.0, "accept_queue_length": 0.0}
+    assert derived({**readings, **of_kernel}) == {}
+    assert "response_time_s" in derived({**readings, **of_kernel, "http2_request_rate_hz": 0.0})
+    del books.beans[over]["requestCount"]  # a client has come by an upgrade (h2c)
+    readings = books.window()
+    assert not {"request_rate_hz", "service_time_s", "http2_request_rate_hz"} & readings.keys()
+    assert readings["busy_workers"] == 4

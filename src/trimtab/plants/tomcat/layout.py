@@ -6,6 +6,9 @@
 | Executor  | type=Executor                          | threads that connectors share; theirs say -1 then        |
 | Pool      | tomcat.jdbc:type=ConnectionPool        | JDBC connections, by Tomcat's own pool                   |
 |           | type=DataSource that has maxTotal      | likewise by DBCP, used where no factory is named         |
+
+Requests over HTTP/2 are counted apart from their connector's, in an MBean of the same name with `Upgrade=h2`, or
+`h2c` without TLS (`Http2Protocol.setHttp11Protocol`).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from trimtab.plants.tomcat.jmx import Jmx
 
 _NAME = re.compile(r'[,:]name=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ADDRESS = re.compile(r'[,:]address=("(?:[^"\\]|\\.)*"|[^,]*)')
+_OF_HTTP2 = re.compile(r",Upgrade=h2c?(?:,|$)")
 _OWN_THREADS = "Internal"
 _NOT_SAID = -2
 _LARGE_HEAP_BYTES = 2**31 - 1
@@ -100,6 +104,7 @@ class Layout:
         pools: by name.
         servlets: MBeans of the servlets that make pages; the one for static files is not among them.
         collectors: MBeans of the garbage collectors.
+        multiplexed: MBeans that count the connectors' requests over HTTP/2.
     """
 
     connectors: tuple[Connector, ...]
@@ -107,6 +112,7 @@ class Layout:
     pools: tuple[Pool, ...]
     servlets: tuple[str, ...]
     collectors: tuple[str, ...]
+    multiplexed: tuple[str, ...] = ()
 
 
 def name_of(bean: str) -> str:
@@ -133,7 +139,19 @@ def look(jmx: Jmx) -> Layout:
         tuple(sorted(_pools(jmx), key=lambda one: (one.name, one.bean))),
         tuple(servlets),
         tuple(jmx.names("java.lang:type=GarbageCollector,*")),
+        _multiplexed(jmx, {name_of(one.endpoint) for one in connectors}),
     )
+
+
+def _multiplexed(jmx: Jmx, connectors: Collection[str]) -> tuple[str, ...]:
+    """The MBeans that count requests over HTTP/2.
+
+    Args:
+        jmx: the conversation.
+        connectors: names of its connectors' endpoints.
+    """
+    counting = jmx.names("*:type=GlobalRequestProcessor,*")
+    return tuple(one for one in counting if _OF_HTTP2.search(one) and name_of(one) in connectors)
 
 
 def _executors(jmx: Jmx) -> list[Executor]:

@@ -56,6 +56,7 @@ class TomcatSpec(Limits):
         connector: further attributes of the connector, in Tomcat's words.
         executor: attributes of an executor that connectors share; None where each has its own threads.
         ajp: whether there is an AJP connector too.
+        http2: whether the connector speaks HTTP/2 too, to clients who ask for it.
         java_options: further words for Java.
         service: whether it has a /tmp of its own and may bind low ports, as by Debian's unit; needs root.
     """
@@ -67,6 +68,7 @@ class TomcatSpec(Limits):
     connector: tuple[tuple[str, str], ...] = ()
     executor: tuple[tuple[str, str], ...] | None = None
     ajp: bool = False
+    http2: bool = False
     java_options: tuple[str, ...] = ()
     service: bool = False
 
@@ -182,6 +184,10 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
             )
         before, connector, after = shipped.partition(_CONNECTOR)
         assert connector and _SERVICE in before, f"{HOME}/etc/server.xml is not the one that Debian ships"
+        if spec.http2:
+            own_words, _, after = after.partition("/>")
+            upgrade = _element("UpgradeProtocol", (("className", "org.apache.coyote.http2.Http2Protocol"),))
+            after = f"{own_words}>{upgrade}</Connector>{after}"
         return before.replace(_SERVICE, _SERVICE + more) + ours + after
 
 

@@ -5,7 +5,8 @@
 
 L_q is the length of the accept queue; R the requests under way, those that wait for a thread too, as the kernel sees
 them on the connections (`connections`). Tomcat's own time of a request begins when a thread takes it, so it lacks
-both waits.
+both waits. A connection of HTTP/2 has many requests under way at a time and the kernel sees one, so where a window
+has such requests neither follows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def derived(readings: Readings) -> dict[str, float]:
         readings: those of the accept queue, the connections and the server itself.
     """
     rate_hz, under_way = readings.get("request_rate_hz", 0.0), readings.get("requests_under_way")
-    if rate_hz <= 0 or under_way is None:
+    if rate_hz <= 0 or under_way is None or readings.get("http2_request_rate_hz", 0.0) > 0:
         return {}
     found = {}
     queue, busy = readings.get("accept_queue_length"), readings.get("busy_workers")

@@ -2,7 +2,8 @@
 
 | reading                | from                                                                                     |
 |------------------------|------------------------------------------------------------------------------------------|
-| request_rate_hz        | requestCount of all connectors (GlobalRequestProcessor)                                  |
+| request_rate_hz        | requestCount of all connectors (GlobalRequestProcessor), those over HTTP/2 with them     |
+| http2_request_rate_hz  | those over HTTP/2, where a connector speaks it                                           |
 | error_rate_hz          | errorCount: replies of status 400 and above                                              |
 | byte_rate_bytes_hz     | bytesSent                                                                                |
 | service_time_s         | processingTime / requestCount: from the first byte of a request in a thread to its end   |
@@ -19,7 +20,9 @@
 A request counts, in Tomcat's books as in these, when it ends. The server answers from a thread of its own, not from
 one that serves, so what it says comes in time when all of those are busy. Tomcat does not count virtual threads:
 where a connector has them, threads busy and idle are absent. So are the readings of servlets, or of pools, where one
-of them has gone with its application.
+of them has gone with its application. And so are all of requests once a client has changed to HTTP/2 by an upgrade
+(h2c): from then on Tomcat has another MBean in the place of the one that counts such requests
+(`AbstractHttp11Protocol.getUpgradeGroupInfo`).
 """
 
 from __future__ import annotations
@@ -36,7 +39,15 @@ from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQU
 
 _EDGE_S = 2.0
 _COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
-_NARROW = ("requestCount", "errorCount", "servlet requestCount")
+_RATES = {
+    "request_rate_hz": "requestCount",
+    "error_rate_hz": "errorCount",
+    "byte_rate_bytes_hz": "bytesSent",
+    "http2_request_rate_hz": "http2 requestCount",
+    "servlet_rate_hz": "servlet requestCount",
+}
+"""Reading to the counter that it is the rate of."""
+_NARROW = ("requestCount", "errorCount", "servlet requestCount", "http2 requestCount")
 """Counters of 32 bits with a sign, an int of Java's, which after 2,147,483,647 goes on from below 0."""
 _USED = "HeapMemoryUsage.used"
 _POOLED = ("pool_busy_connections", "pool_idle_connections", "pool_waiting_requests")
@@ -77,6 +88,9 @@ class TomcatStatus(CounterWindow[Sample]):
         SERVICE_TIME,
         BUSY_WORKERS,
         IDLE_WORKERS,
+        Metric(
+            "http2_request_rate_hz", "Hz", "requests per second over HTTP/2, of which a connection has many at a time"
+        ),
         Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error", failed=True),
         Metric("servlet_rate_hz", "Hz", "requests per second that a servlet served, not the one for static files"),
         Metric("servlet_time_s", "s", "mean time of such a request in its servlet"),
@@ -135,14 +149,10 @@ class TomcatStatus(CounterWindow[Sample]):
         if any(value < 0 for value in grown.values()):
             raise NotMeasured("the server's counters were reset within the window")
         readings = {
-            "request_rate_hz": grown["requestCount"] / elapsed_s,
-            "error_rate_hz": grown["errorCount"] / elapsed_s,
-            "byte_rate_bytes_hz": grown["bytesSent"] / elapsed_s,
             "garbage_ratio": min(1.0, grown["collection"] / 1000 / elapsed_s),
             "heap_bytes": last.heap_bytes,
         }
-        if "servlet requestCount" in grown:
-            readings["servlet_rate_hz"] = grown["servlet requestCount"] / elapsed_s
+        readings |= {name: grown[count] / elapsed_s for name, count in _RATES.items() if count in grown}
         for name, kind in (("service_time_s", ""), ("servlet_time_s", "servlet ")):
             if (number := grown.get(f"{kind}requestCount", 0.0)) > 0:
                 readings[name] = grown[f"{kind}processingTime"] / 1000 / number
@@ -173,10 +183,15 @@ class TomcatStatus(CounterWindow[Sample]):
 
 def _of_totals(layout: Layout) -> Questions:
     """The attributes to ask for at the edges of a window, by MBean."""
-    asked: dict[str, tuple[str, ...]] = {connector.requests: _COUNTS for connector in layout.connectors}
+    asked: dict[str, tuple[str, ...]] = dict.fromkeys(_requests(layout), _COUNTS)
     asked |= {servlet: ("requestCount", "processingTime") for servlet in layout.servlets}
     asked |= {collector: ("CollectionTime",) for collector in layout.collectors}
     return {**asked, HEAP: (_USED,)}
+
+
+def _requests(layout: Layout) -> tuple[str, ...]:
+    """The MBeans that count requests."""
+    return (*(one.requests for one in layout.connectors), *layout.multiplexed)
 
 
 def _of_levels(layout: Layout) -> Questions:
@@ -193,8 +208,13 @@ def _of_levels(layout: Layout) -> Questions:
 
 
 def _totals(layout: Layout, said: Said) -> dict[str, float]:
-    """The counters, summed, one of 32 bits as it is; those of servlets only where all of them are there."""
-    totals = {name: sum(_count(said, one.requests, name) for one in layout.connectors) for name in _COUNTS}
+    """The counters, summed, one of 32 bits as it is; those of requests and servlets only where all are counted."""
+    totals = dict[str, float]()
+    over_http2 = [(said.get(one) or {}).get("requestCount") for one in layout.multiplexed]
+    if None not in over_http2:
+        totals = {name: sum(_count(said, one, name) for one in _requests(layout)) for name in _COUNTS}
+    if layout.multiplexed and totals:
+        totals["http2 requestCount"] = sum(_count(said, one, "requestCount") for one in layout.multiplexed)
     if _all_there(said, layout.servlets):
         for name in ("requestCount", "processingTime"):
             totals[f"servlet {name}"] = sum(_count(said, one, name) for one in layout.servlets)
