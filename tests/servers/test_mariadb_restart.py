@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -202,3 +203,17 @@ def test_a_kill_before_the_restart_to_a_second_value_is_undone_with_a_restart_fr
 def test_what_systemd_does_not_run_is_not_restarted(tmp_path: Path) -> None:
     with private(tmp_path) as bed, pytest.raises(UsageError, match="run by no service of systemd"):
         Mariadb.attach(SystemClock(), bed.testbed.pid, None, False, tmp_path, bed.testbed.snippet_directory)
+
+
+def test_one_restart_is_enough_whatever_the_umask(run: Run) -> None:
+    """Root's may be 027 or 077, and MariaDB passes over a file that its own user may not read."""
+    plant, first = run.attach(), run.pid
+    before = os.umask(0o077)
+    try:
+        plant.apply({"thread_stack": STACK})
+    finally:
+        os.umask(before)
+    assert run.pid == plant.pid != first
+    assert run.bed.sql("SELECT @@GLOBAL.thread_stack") == ((STACK,),)
+    plant.restore()
+    plant.close()

@@ -171,6 +171,7 @@ class Restarts:
         self.written, self.original = text, original  # first: what cannot be put back below is by `put_back`
         try:
             _own_file.write(self.path, text)
+            self.path.chmod(0o644)  # whatever the umask: MariaDB passes over a file that its own user may not read
             self._require_read(words)
             live, clients = self._to_set_again()
             held = self.others_held(notes)
