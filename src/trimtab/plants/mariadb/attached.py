@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from trimtab.core import Clock, Knob
@@ -93,6 +93,10 @@ class Attached:
             PlantGone: it has ended.
         """
         return self._answered(lambda: variables.values(self.link, self._asked))
+
+    def unprivileged(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of these knobs that the account may not set, each with the privilege that it lacks."""
+        return knobs.unprivileged(names, self.privileges, self.version)
 
     def look_around(self) -> None:
         """Learns how many connections there were so far, what the buffer pool holds, and what else needs memory now.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ _LIVE = "nothing: it is in force at once"
 _NEW = "nothing: open connections keep the old value, but for those of a stack's JDBC pools, which are made anew"
 _RESTART = "a restart: every connection ends, and the buffer pool begins empty"
 _NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
+_SUPER = "SUPER"
+_ALONE = re.compile(r"(?:1[1-9]|[2-9]\d)\.")
+"""Versions in which SUPER does not let an account do what another privilege is for (MDEV-29668, 11.0)."""
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
 GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
@@ -47,7 +51,7 @@ class Row:
         role: its role.
         least: smallest value of the domain; 0 for the smallest that MariaDB takes.
         logarithmic: whether a search walks by ratios.
-        privileges: privileges any of which lets an account set it.
+        privilege: the privilege that lets an account set it.
         where: the variable and its choice without which it does nothing, and is left out; None for always.
     """
 
@@ -61,12 +65,11 @@ class Row:
     role: Role = Role.OTHER
     least: int = 0
     logarithmic: bool = False
-    privileges: tuple[str, ...] = ("SUPER",)
+    privilege: str = _SUPER
     where: tuple[str, str] | None = None
 
 
 _AS_MANY = "as many as MariaDB takes"
-_CONNECTIONS = ("SUPER", "CONNECTION ADMIN")
 TABLE: Mapping[str, Row] = {
     "max_connections": Row(
         "connections",
@@ -77,7 +80,7 @@ TABLE: Mapping[str, Row] = {
         How.LIVE,
         "How many connections there may be; those beyond it are refused.",
         Role.CONNECTION_LIMIT,
-        privileges=_CONNECTIONS,
+        privilege="CONNECTION ADMIN",
     ),
     BUFFER_POOL: Row(
         "bytes",
@@ -118,7 +121,7 @@ TABLE: Mapping[str, Row] = {
         How.LIVE,
         "Groups of the thread pool, which are about the statements that run at a time.",
         Role.WORKER_LIMIT,
-        privileges=_CONNECTIONS,
+        privilege="CONNECTION ADMIN",
         where=("thread_handling", "pool-of-threads"),
     ),
     "innodb_io_capacity": Row(
@@ -213,7 +216,7 @@ TABLE: Mapping[str, Row] = {
         How.CONNECTIONS,
         "Memory of each connection for its transaction's part of the binary log. Where that is off, as Debian ships "
         f"it: {_NONE_KNOWN[0].lower()}{_NONE_KNOWN[1:]}",
-        privileges=("SUPER", "BINLOG ADMIN"),
+        privilege="BINLOG ADMIN",
     ),
     "net_buffer_length": Row(
         "bytes",
@@ -317,15 +320,17 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
     return tuple(found)
 
 
-def unprivileged(names: Iterable[str], held: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """The knobs that an account may not set, each with the privileges any of which would do.
+def unprivileged(names: Iterable[str], granted: frozenset[str], version: str) -> dict[str, str]:
+    """The knobs that an account may not set, each with the privilege that it lacks.
 
     Args:
         names: the knobs.
-        held: the account's privileges.
+        granted: the account's privileges.
+        version: MariaDB's version, as it says.
     """
-    every = "ALL PRIVILEGES" in held
-    return {name: ALL[name].privileges for name in names if not every and not held & set(ALL[name].privileges)}
+    if "ALL PRIVILEGES" in granted or (_SUPER in granted and not _ALONE.match(version)):
+        return {}
+    return {name: ALL[name].privilege for name in names if ALL[name].privilege not in granted}
 
 
 def _acts(one: Variable, there: Mapping[str, Variable], row: Row) -> bool:

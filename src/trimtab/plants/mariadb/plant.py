@@ -122,7 +122,7 @@ class Mariadb(Plant):
         if copied:
             but = "but for pools in front, which make theirs anew" if self._pooled else "as in a pool"
             found.append(f"connections that are open, {but}, keep what they began with of {', '.join(copied)}")
-        if lacking := knobs.unprivileged(self._knobs, self._mariadb.privileges):
+        if lacking := self._mariadb.unprivileged(self._knobs):
             found.append(self._grant(lacking))
         return tuple(found)
 
@@ -189,7 +189,7 @@ class Mariadb(Plant):
             PlantGone: it has ended.
         """
         self._mariadb.server.check()
-        lacking = knobs.unprivileged(self._knobs, self._mariadb.privileges)
+        lacking = self._mariadb.unprivileged(self._knobs)
         if len(lacking) == len(self._knobs):
             raise UsageError(self._grant(lacking))
         make_directory(self._journal().path.parent)
@@ -212,7 +212,7 @@ class Mariadb(Plant):
         self._mariadb.look_around()
         if why := self.objection({**now, **moved}):
             raise ApplyRefused(why)
-        if lacking := knobs.unprivileged(moved, self._mariadb.privileges):
+        if lacking := self._mariadb.unprivileged(moved):
             raise ApplyRefused(self._grant(lacking))
         try:
             if self._restarts is not None and self._fixed(moved):
@@ -477,10 +477,10 @@ class Mariadb(Plant):
         kept = "open connections" if not self._pooled else "connections that are open, and of no pool in front,"
         return (*notes, f"{kept} keep their {', '.join(copied)}")
 
-    def _grant(self, lacking: Mapping[str, tuple[str, ...]]) -> str:
+    def _grant(self, lacking: Mapping[str, str]) -> str:
         """Statement that would let this account set these knobs."""
         name = self._mariadb.link.credentials.user
-        needed = sorted({privileges[-1] for privileges in lacking.values()})
+        needed = sorted(set(lacking.values()))
         return (
             f"account {name} may not set {', '.join(sorted(lacking))}: "
             f"GRANT {', '.join(needed)} ON *.* TO {name}@localhost"
