@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests._memory_plant import FakeClock
 from trimtab.core.memory import MIB, Room
+from trimtab.errors import UsageError
+from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._program import Verdict
+from trimtab.plants.squid import attached
+from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.plant import Squid
+from trimtab.plants.squid.reload import Patience
 
 from .test_squid_configuration import DEBIAN
 
@@ -60,3 +69,30 @@ def test_a_cache_on_disk_is_never_let_have_less_than_it_has() -> None:
     assert {knob.name: knob.domain.minimum for knob in squid().knobs()}["cache_swap_low"] == 0, (
         "where it does nothing"
     )
+
+
+def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server: Any = Attached.__new__(Attached)
+    server.clock, server.reading_s, server.pending = FakeClock(), math.inf, None
+    server.master = SimpleNamespace(signal=lambda number: None)
+    took_s = [0.2, 7.0]
+
+    def tested(self: Any) -> Verdict:
+        server.clock.sleep(took_s[0])
+        return Verdict(True, "")
+
+    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    monkeypatch.setattr(IncludedServer, "test", tested)
+    server.permitted(accept_lost=False)
+    assert server.reading_s == pytest.approx(0.2) and len(server.notes()) == 1
+    server.reading_s, took_s[:] = math.inf, [7.0]
+    with pytest.raises(UsageError, match=r"takes 7\.0 s to read its configuration .*serves nobody.*--accept-lost"):
+        server.permitted(accept_lost=False)
+    server.permitted(accept_lost=True)
+    assert "takes 7.0 s" in server.notes()[1]
+    assert Patience().also(server.reading_s).reload_s == 28 and Patience().also(math.inf) == Patience()
+    took_s[:] = [0.3]  # what was slow for a moment is no long list
+    server.test()
+    server.permitted(accept_lost=False)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--accept-lost-connections",
         action="store_true",
-        help="reload although the listening ports cannot be kept open and connections are lost by it",
+        help="reload although connections are lost by it, or wait for as long as Squid reads long lists",
     )
     parser.add_argument(
         "--allow-restart",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from pathlib import Path
 
 from trimtab import processes
@@ -10,6 +11,7 @@ from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import vet
 from trimtab.plants.squid import knobs, manager
 from trimtab.plants.squid.configuration import Configuration, read
@@ -19,6 +21,8 @@ from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
 _RELOAD_PATIENCE_S = 5.0
+_BRIEF_S = 1.0
+"""A client whose connection is not taken asks again after a second (RFC 6298, 2.1): so long it hardly notices."""
 
 
 class Attached(IncludedServer[Configuration]):
@@ -38,6 +42,7 @@ class Attached(IncludedServer[Configuration]):
         listeners: addresses and ports at which it listens.
         manager_url: where the manager's pages are.
         rooms: the limits of its memory and what is there, as when it was looked at last.
+        reading_s: the least time that its program took to read its configuration; infinite before it was asked to.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -51,6 +56,7 @@ class Attached(IncludedServer[Configuration]):
         vet(master)
         self.master = master
         self.clock = clock
+        self.reading_s = math.inf
         self.program = Program(master.exe, master.config_file, master.service)
         vet(master)
         self.loaded = self.read()
@@ -100,8 +106,23 @@ class Attached(IncludedServer[Configuration]):
         self._sockets = self.master.ports()
         self.pending = None
 
+    def test(self) -> Verdict:
+        """Has Squid check its configuration, and learns how long it takes to read it, as in a reload.
+
+        Raises:
+            UsageError: somebody else could change it, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        began_s = self.clock.now_s()
+        verdict = super().test()
+        self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
+        return verdict
+
     def permitted(self, accept_lost: bool) -> None:
-        """Makes sure that Squid may be reloaded, and that no connection is lost by it.
+        """Makes sure that Squid may be reloaded, that no connection is lost by it, and none waits for long.
+
+        It has one thread, which serves nobody while it reads its configuration: with a list of some hundred thousand
+        domains that is ten seconds.
 
         Args:
             accept_lost: whether connections may be lost.
@@ -116,6 +137,10 @@ class Attached(IncludedServer[Configuration]):
                 "a reload closes the listening ports for a moment, and connections that come or wait then are lost: "
                 f"{' and '.join(why)}, or accept it with --accept-lost-connections"
             )
+        if math.isinf(self.reading_s):
+            self.test()
+        if not accept_lost and self.reading_s > _BRIEF_S:
+            raise UsageError(f"{self._stops()}: shorten its lists, or accept it with --accept-lost-connections")
 
     def notes(self) -> tuple[str, ...]:
         """Notes for the user before anything is changed."""
@@ -126,12 +151,20 @@ class Attached(IncludedServer[Configuration]):
             if why
             else "every change is a reload, through which trimtab keeps the listening ports open"
         ]
+        if _BRIEF_S < self.reading_s < math.inf:
+            found.append(self._stops())
         if self.pending is not None:
             found.append(
                 f"{self.pending} was changed after Squid was started; if it was not reloaded since, another "
                 "configuration is in force than is shown here, and a reload brings all such edits into force"
             )
         return tuple(found)
+
+    def _stops(self) -> str:
+        return (
+            f"Squid takes {self.reading_s:.1f} s to read its configuration ('squid -k parse'), and in every reload "
+            "it serves nobody for as long or longer"
+        )
 
     def _changed_since_start(self) -> Path | None:
         """A file that was changed after its worker was started; Squid does not say when it was last reloaded."""

@@ -163,4 +163,4 @@ class Squid(IncludedPlant):
 
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
-        return Change(self._server, self.clock, texts, self._patience, self._may_restart)
+        return Change(self._server, self.clock, texts, self._patience.also(self._server.reading_s), self._may_restart)
