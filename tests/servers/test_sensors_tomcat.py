@@ -18,6 +18,7 @@ from tests.servers._under_gate import until
 from trimtab.observer import Observer, Stop
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.status import TomcatStatus
+from trimtab.sensors.connections import Connections
 
 pytestmark = pytest.mark.server
 
@@ -129,6 +130,39 @@ def over_http2(bed: Bed, upgrade: bytes, asked: bytes = b"") -> bytes:
         while b"a page" not in came and (more := client.recv(4096)):
             came += more
         return came
+
+
+def test_a_request_over_ajp_is_under_way_until_its_reply_and_then_in_the_books() -> None:
+    """So it is behind an Apache: its requests were in the rate, and not among those under way."""
+    with private(None, ajp=True) as bed, contextlib.closing(bed.attach()) as tomcat:
+        (ajp,) = (port for _, port in tomcat.listeners if port != bed.testbed.port)
+        (sensor,) = [one for one in tomcat.sensors() if isinstance(one, TomcatStatus)]
+        (connections,) = [one for one in tomcat.sensors() if isinstance(one, Connections)]
+        before, end = requests(sensor), bed.testbed.directory / "end"
+        with socket.create_connection(("127.0.0.1", ajp), timeout=30) as apache:
+            connections.begin()
+            apache.sendall(forwarded("/shop/work", f"ms=30000&until={end}"))
+            until(lambda: under_way(connections) == 1, "it is not under way")
+            end.touch()
+            assert apache.recv(4096).startswith(b"AB")
+            until(lambda: requests(sensor) == before + 1, "it is not in the books")
+            until(lambda: under_way(connections) == 0, "it is still under way")
+
+
+def under_way(connections: Connections) -> float:
+    connections._take()
+    return connections._under_way
+
+
+def forwarded(path: str, query: str) -> bytes:
+    """A GET as an Apache forwards it (AJP 1.3): method, protocol, path, addresses, no header, the query."""
+
+    def text(words: str) -> bytes:
+        return struct.pack("!H", len(words)) + words.encode() + b"\0"
+
+    who = text("127.0.0.1") + text("localhost") + text("localhost") + struct.pack("!HBH", 80, 0, 0)
+    body = b"\2\2" + text("HTTP/1.1") + text(path) + who + b"\5" + text(query) + b"\xff"
+    return b"\x12\x34" + struct.pack("!H", len(body)) + body
 
 
 def requests(sensor: TomcatStatus) -> float:

@@ -43,7 +43,7 @@ class Attached:
         layout: its parts.
         dials: its knobs.
         missing: notes on knobs that cannot be moved.
-        listeners: addresses and ports on which it serves HTTP.
+        listeners: addresses and ports on which it serves.
         peaks: endpoint of each connector to the most connections that it had when it was looked at.
         heap_bytes: the most that its heap may take; None where Java says no limit.
         held_s: for how long requests were held back so far for changes.
@@ -224,7 +224,7 @@ class Attached:
         return most if isinstance(most, int) and most > 0 else None
 
     def _listeners(self) -> tuple[Listener, ...]:
-        ports = {one.port for one in self.layout.connectors if not one.ajp}
+        ports = {one.port for one in self.layout.connectors}
         return tuple(one for one in listeners(self.process.pid) if one[1] in ports)
 
     def dial(self, spot: Spot) -> Dial | None:

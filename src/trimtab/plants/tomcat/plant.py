@@ -43,7 +43,7 @@ class Tomcat(Plant):
     Attributes:
         clock: as given.
         pid: its process id.
-        listeners: addresses and ports on which it serves HTTP.
+        listeners: addresses and ports on which it serves.
     """
 
     name = "tomcat"
