@@ -267,3 +267,17 @@ def test_a_value_that_is_none_of_ours_ends_no_run_when_the_operator_reloads(
     squid.master = Listening(NEW)
     squid.refresh()
     assert squid.in_force == {**DEBIAN, "cache_mem": 64}, "the others are as he has set them"
+
+
+@pytest.mark.parametrize(
+    ("lines", "tunnels"),
+    [
+        ("http_port 80 accel defaultsite=shop\nhttps_port 443 accel tls-cert=x\n", False),
+        ("http_port 80 accel\nhttp_upgrade_request_protocols WebSocket allow all\n", True),
+        ("http_port 80 accel\nhttp_port 3128\n", True),
+        ("http_port 3128 worker-queues\n", True),
+    ],
+)
+def test_a_squid_that_is_no_accelerator_alone_may_make_tunnels(lines: str, tunnels: bool, main: Path) -> None:
+    main.write_text(lines)
+    assert read(main, "squid").tunnels() == tunnels

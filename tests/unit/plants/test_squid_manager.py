@@ -69,6 +69,21 @@ def test_a_page_of_ours_that_had_to_wait_is_no_request_of_the_users() -> None:
     assert found["service_time_s"] == pytest.approx(0.06)
 
 
+def test_a_tunnel_is_no_time_of_a_request() -> None:
+    """A client of a forward proxy keeps one open for minutes: nothing that a cache does changes that."""
+    hit, miss = {0.0: 8}, {0.0: 2, 100.0: 2}  # two of ours are misses
+    all_of_them = {0.0: 10, 100.0: 2, 600_000.0: 1}
+    names = "client_http.allSvcTime", "client_http.hitSvcTime", "client_http.missSvcTime"
+    before, after = Times({}, 0), Times(dict(zip(names, (all_of_them, hit, miss), strict=True)), 2)
+    found = times(before, after, 1.0, tunnels=True)
+    assert found["request_rate_hz"] == 11
+    assert found["service_time_s"] == pytest.approx(0.02)
+    assert found["service_time_p95_s"] == pytest.approx(0.1)
+    assert found["hit_ratio"] == pytest.approx(0.8)
+    assert found["requests_under_way"] == pytest.approx(0.2)
+    assert times(before, after, 1.0)["service_time_s"] > 50
+
+
 def test_nothing_that_came_has_no_times() -> None:
     page = sensor()
     first = page.understood(OK + HISTOGRAMS % (100, 10, 10, 90))

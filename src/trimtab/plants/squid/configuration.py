@@ -27,6 +27,11 @@ class Configuration(Files):
         found = self.all(name)
         return found[-1].value if found else default
 
+    def tunnels(self) -> bool:
+        """Whether Squid may make tunnels: at a port that is no accelerator's, or for clients who change protocol."""
+        ports = [one.value.split() for kind in ("http_port", "https_port") for one in self.all(kind)]
+        return not all("accel" in words for words in ports) or bool(self.all("http_upgrade_request_protocols"))
+
 
 def read(main: Path, service: str, overlay: Mapping[Path, str | None] | None = None) -> Configuration:
     """Reads a configuration as the worker of a Squid does.

@@ -18,6 +18,10 @@ Squid counts a request when its reply is out; its times are whole milliseconds, 
 logarithm, up to 3 hours: src/stat.cc). So a mean of a few milliseconds is up to one too small. Squid serves in one
 thread: a page waits for whatever that does, and is asked for as every status page is (`_polled_page`).
 
+A tunnel (CONNECT, Upgrade) is one request that takes until it is closed, minutes or hours, and stands in the
+histogram of all alone. So where Squid may make any, times and hit ratio are those of hits and misses, which have
+histograms of their own; refused requests, errors and pages that the origin had changed are then in neither.
+
 The page `config` is never asked for: Squid 5.7's worker dies of it (tried: a segmentation fault, with the whole
 cache).
 """
@@ -26,6 +30,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -204,6 +209,8 @@ class ServiceTimes(ManagerPage[Times]):
         Metric("hit_ratio", "ratio", "requests that a cache answered, of all"),
     )
     sampling_period_s = 0.1
+    tunnels = False
+    """Whether there may be tunnels among the requests."""
 
     def parsed(self, body: str) -> Times:
         """Parses the page of service times."""
@@ -224,7 +231,7 @@ class ServiceTimes(ManagerPage[Times]):
 
     def between(self, first: Reply[Times], last: Reply[Times]) -> Readings:
         """The readings from two replies."""
-        return times(first.page, last.page, last.at_s - first.at_s)
+        return times(first.page, last.page, last.at_s - first.at_s, self.tunnels)
 
 
 class Counters(ManagerPage[Mapping[str, float]]):
@@ -301,35 +308,37 @@ class CacheMemory(ManagerPage[Memory]):
 SENSORS: tuple[type[Sensor], ...] = (ServiceTimes, Counters, CacheMemory)
 
 
-def times(first: Times, last: Times, elapsed_s: float) -> dict[str, float]:
+def times(first: Times, last: Times, elapsed_s: float, tunnels: bool = False) -> dict[str, float]:
     """The readings from two pages.
 
     Args:
         first: the earlier one.
         last: the later one.
         elapsed_s: the time between them.
+        tunnels: whether there may be tunnels among the requests.
     """
-    grown = _grown(first, last, _ALL)
-    requests = sum(grown.values())
-    readings = {"request_rate_hz": requests / elapsed_s}
+    timed, misses = _grown(first, last, _ALL), _grown(first, last, _MISSES)
+    readings = {"request_rate_hz": sum(timed.values()) / elapsed_s}
+    if tunnels:
+        timed = dict(sum((Counter(_grown(first, last, name, 0)) for name in _HITS), Counter(misses)))
+    requests = sum(timed.values())
     if requests > 0:
         readings["hit_ratio"] = min(1.0, max(0.0, (last.hits() - first.hits()) / requests))
-        readings["service_time_s"] = _mean(grown) / 1000
-        readings["service_time_p95_s"] = _percentile(grown, 0.95) / 1000
-        readings["requests_under_way"] = readings["request_rate_hz"] * readings["service_time_s"]
-    misses = _grown(first, last, _MISSES)
+        readings["service_time_s"] = _mean(timed) / 1000
+        readings["service_time_p95_s"] = _percentile(timed, 0.95) / 1000
+        readings["requests_under_way"] = requests / elapsed_s * readings["service_time_s"]
     if any(misses.values()):
         readings["miss_time_s"] = _mean(misses) / 1000
     return readings
 
 
-def _grown(first: Times, last: Times, name: str) -> dict[float, int]:
-    """Growth of each bin of a histogram that counts our pages too, without them.
+def _grown(first: Times, last: Times, name: str, ours: int | None = None) -> dict[float, int]:
+    """Growth of each bin of a histogram that counts our pages too, without them; 0 of `ours` for one that does not.
 
     Squid calls them misses. Each takes less than a millisecond of its own, and more where it waits for the thread or
     a core: they are taken to be the fastest.
     """
-    before, ours = first.bins.get(name, {}), last.ours - first.ours
+    before, ours = first.bins.get(name, {}), last.ours - first.ours if ours is None else ours
     grown = {}
     for ms, count in sorted(last.bins.get(name, {}).items()):
         new = count - before.get(ms, 0)
@@ -390,8 +399,10 @@ def _local(address: str, port: int) -> str:
 
 
 def sensors(
-    url: str, clock: Clock
+    url: str, clock: Clock, tunnels: bool
 ) -> tuple[ManagerPage[Times], ManagerPage[Mapping[str, float]], ManagerPage[Memory]]:
-    """The sensors of one Squid."""
+    """The sensors of one Squid, which may make tunnels or not."""
     visits = Visits()
-    return ServiceTimes(url, clock, visits), Counters(url, clock, visits), CacheMemory(url, clock, visits)
+    served = ServiceTimes(url, clock, visits)
+    served.tunnels = tunnels
+    return served, Counters(url, clock, visits), CacheMemory(url, clock, visits)

@@ -115,7 +115,7 @@ class Squid(IncludedPlant):
 
     def new_sensors(self) -> tuple[Sensor, ...]:
         """Those of the kernel and of the manager's pages."""
-        pages = manager.sensors(self.manager_url, self.clock)
+        pages = manager.sensors(self.manager_url, self.clock, self._server.loaded.tunnels())
         queue = AcceptQueue(self.listeners, self.clock, self.pid, manager.Visitor(pages))
         return queue, Resources(self.pid, self.clock), *pages
 
