@@ -58,3 +58,19 @@ def test_shared_executors_of_one_name_in_two_services_are_told_apart(bench: Benc
         bench.jvm.beans[f"{domain}:type=Executor,name=pool"] = {"maxThreads": most, "minSpareThreads": 10}
     now = bench.attach().configuration()
     assert sorted(value for name, value in now.items() if name.startswith("max_threads@")) == [50, 200]
+
+
+def test_a_connector_at_a_unix_socket_is_left_alone_and_said(bench: Bench) -> None:
+    """The kernel shows none of its requests, and a pause that has to connect to its port would fail for all."""
+    before = bench.attach().configuration()
+    at_socket = [one.replace("nio-8080", "nio-/run/tomcat.sock") for one in (ENDPOINT, SOCKETS)]
+    for bean, of in zip(at_socket, (ENDPOINT, SOCKETS), strict=True):
+        bench.jvm.beans[bean] = dict(bench.jvm.beans[of])
+    bench.jvm.beans[at_socket[0]]["localPort"] = -1
+    other = 'Catalina:type=Connector,port=0,address="/run/tomcat.sock"'
+    bench.jvm.beans[other] = bench.jvm.beans[CONNECTOR] | {"localPort": -1}
+    plant, notes = bench.attach(), list[str]()
+    assert plant.configuration() == before
+    assert plant.notes[-1] == "/run/tomcat.sock is a Unix socket: neither measured, moved nor held back"
+    with plant.held(notes):
+        assert not bench.jvm.serves()

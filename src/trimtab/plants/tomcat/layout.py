@@ -105,6 +105,7 @@ class Layout:
         servlets: MBeans of the servlets that make pages; the one for static files is not among them.
         collectors: MBeans of the garbage collectors.
         multiplexed: MBeans that count the connectors' requests over HTTP/2.
+        portless: the Unix sockets at which it serves too.
     """
 
     connectors: tuple[Connector, ...]
@@ -113,6 +114,7 @@ class Layout:
     servlets: tuple[str, ...]
     collectors: tuple[str, ...]
     multiplexed: tuple[str, ...] = ()
+    portless: tuple[str, ...] = ()
 
 
 def name_of(bean: str) -> str:
@@ -140,6 +142,7 @@ def look(jmx: Jmx) -> Layout:
         tuple(servlets),
         tuple(jmx.names("java.lang:type=GarbageCollector,*")),
         _multiplexed(jmx, {name_of(one.endpoint) for one in connectors}),
+        tuple(one for one in map(_address_of, jmx.names("*:type=Connector,*")) if one.startswith("/")),
     )
 
 
@@ -163,7 +166,7 @@ def _executors(jmx: Jmx) -> list[Executor]:
 
 
 def _connectors(jmx: Jmx, pooled: Collection[str]) -> list[Connector]:
-    """Its connectors.
+    """Its connectors that listen at a port; one at a Unix socket has none, and the kernel tells nothing of it.
 
     Args:
         jmx: the conversation.
@@ -184,13 +187,15 @@ def _connectors(jmx: Jmx, pooled: Collection[str]) -> list[Connector]:
         if found is None or not isinstance(port, int) or (mine := _mine(ports.get(port, []), endpoint)) is None:
             continue
         bean, protocol, executor = mine
+        if _address_of(bean).startswith("/"):
+            continue
         shared = "" if executor == _OWN_THREADS else executor
         reuses = _beside(endpoint, "SocketProperties") in reusing
         virtual = bool(found["useVirtualThreads"]) or (shared != "" and shared not in pooled)
         ajp, address = "AJP" in protocol.upper(), _address_of(bean)
         connectors.append(Connector(bean, endpoint, port, ajp, shared, virtual, reuses, address))
     if not connectors:
-        raise NotMeasured("it has no connector that is open")
+        raise NotMeasured("it has no connector that is open at a port")
     return connectors
 
 

@@ -86,7 +86,9 @@ class Tomcat(Plant):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this Tomcat for the user, one line each."""
-        return ("what is set is in force until Tomcat restarts, and then what its files say", *self._tomcat.missing)
+        tomcat = self._tomcat
+        apart = (f"{name} is a Unix socket: neither measured, moved nor held back" for name in tomcat.layout.portless)
+        return ("what is set is in force until Tomcat restarts, and then what its files say", *tomcat.missing, *apart)
 
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
