@@ -106,6 +106,14 @@ def test_what_is_not_the_page_is_not_a_reading(kind: type[ServiceTimes], reply: 
         kind(URL, SystemClock()).understood(reply)
 
 
+@pytest.mark.parametrize(
+    ("status", "mend"), [(401, "cachemgr_passwd none"), (404, "cachemgr_passwd none"), (403, "http_a")]
+)
+def test_the_mend_is_that_of_what_keeps_the_page_from_us(status: int, mend: str) -> None:
+    with pytest.raises(NotMeasured, match=f"answered {status}: allow it: '{mend}"):
+        sensor().understood(f"HTTP/1.1 {status} No\r\n\r\n".encode())
+
+
 @pytest.mark.parametrize("value", ["nan", "-1", "1e300", "many", ""])
 def test_a_counter_that_is_no_count_is_refused(value: str) -> None:
     body = f"cpu_time = 1\nclient_http.errors = 0\nclient_http.kbytes_out = {value}\nclient_http.hit_kbytes_out = 1\n"

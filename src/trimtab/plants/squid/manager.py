@@ -46,6 +46,9 @@ from trimtab.trust import printable
 P = TypeVar("P")
 MENU = "/squid-internal-mgr/"
 ALLOW = "'http_access allow localhost manager' before 'http_access deny manager', then reload Squid"
+_FREE = "'cachemgr_passwd none info histograms counters' before any other cachemgr_passwd, then reload Squid"
+_KEPT = ("401", "404")
+"""What it answers where cachemgr_passwd asks for a password, or disables a page."""
 _PATIENCE_S = 2.0
 """For one listener."""
 _ALL_PATIENCE_S = 20.0
@@ -175,7 +178,8 @@ class ManagerPage(PolledPage[P], Generic[P]):
         """
         status, _, body = answer(reply, self.url)
         if status != "200":
-            raise NotMeasured(f"{self.url} answered {printable(status)}: allow it: {ALLOW}")
+            mend = _FREE if status in _KEPT else ALLOW
+            raise NotMeasured(f"{self.url} answered {printable(status)}: allow it: {mend}")
         page = self.parsed(body.decode("latin-1"))
         # Squid counts a page once it is out, so not in itself.
         self.visits.answered += 1
@@ -387,9 +391,8 @@ def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) ->
             return one, memory
         reasons.append(f"{one}info did not answer within {_PATIENCE_S:g} s")
     said = "; ".join((*reasons[:_SHOWN], *(["..."] if reasons[_SHOWN:] else []))) or "it listens nowhere"
-    raise UsageError(
-        f"Squid's manager cannot be read ({said}): allow it: {ALLOW}, or name its pages with --manager-url"
-    )
+    mend = "" if _FREE in said else f" allow it: {ALLOW}, or"
+    raise UsageError(f"Squid's manager cannot be read ({said}):{mend} name its pages with --manager-url")
 
 
 def _local(address: str, port: int) -> str:
