@@ -82,6 +82,11 @@ def test_a_flood_before_it_has_connected_is_no_connection(talk: Talk, monkeypatc
         talk(FLOOD)
 
 
+def test_a_java_that_cannot_run_the_program_is_said_and_what_it_must_be(talk: Talk) -> None:
+    with pytest.raises(UsageError, match=r"our program did not run: Java must be of version 11 .*jdk\.compiler"):
+        talk("exit 1")
+
+
 def test_an_answer_that_is_there_has_arrived_though_the_time_has_passed(talk: Talk) -> None:
     jmx = talk(READY + """read question; echo '{"id":1,"is":[[5]]}'; read end""")
     number = jmx.ask_for(BEAN)

@@ -43,6 +43,9 @@ OPTIONS = (
     "11",
 )
 """Java's, for a small program that lives as long as trimtab does."""
+_UNRUN = 1
+"""Java's exit code where it cannot run a program, which has then said nothing: a runtime may lack the compiler."""
+_NEEDED = "Java must be of version 11 or newer, with its compiler (jdk.compiler), as default-jre-headless has it"
 _DEAF = ("/usr/bin/env", "--ignore-signal=TERM,HUP,INT")
 """It ends with its input: who ends all of us at once, as systemd does, leaves trimtab the time to put things back."""
 Values = list[Mapping[str, int | str | None] | None]
@@ -158,7 +161,8 @@ class Jmx:
         except NotMeasured as error:
             self.close()
             process.check()
-            raise UsageError(f"{process} cannot be attached to: {error}") from None
+            why = f"our program did not run: {_NEEDED}" if self._client.returncode == _UNRUN else str(error)
+            raise UsageError(f"{process} cannot be attached to: {why}") from None
         if ready is None or ready.error is not None:
             self.close()
             process.check()
