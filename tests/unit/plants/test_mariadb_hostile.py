@@ -142,6 +142,20 @@ def test_who_greets_as_no_mariadb_does_is_an_error_of_ours(clock: StillClock, sa
     assert peer.closed
 
 
+@pytest.mark.parametrize(
+    "then",
+    [packet(2, b"\xfeauth_socket\0"), packet(2, b"\xff\x15\x04#28000no"), HELLO[len(packet(0, greeting())) :]],
+    ids=["its own way in", "not let in", "let in"],
+)
+def test_a_mysql_is_named_whether_it_lets_us_in_or_not(clock: StillClock, then: bytes) -> None:
+    """Its account of root's has an authentication that MariaDB has not, and the advice on accounts is MariaDB's."""
+    mysql = packet(0, greeting(b"caching_sha2_password").replace(b"10.11-MariaDB", b"8.0.43-0ubuntu"))
+    peer = Peer([mysql + then], clock)
+    with pytest.raises(UsageError, match=r"says that it is '8\.0\.43-0ubuntu', not MariaDB: trimtab tunes only that"):
+        linked(clock, peer).ask("SELECT 1")
+    assert peer.closed
+
+
 @pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"sha256_password", b"caching_sha2_password"])
 def test_a_greeting_that_asks_for_the_password_in_clear_or_for_our_key_does_not_get_it(
     clock: StillClock, plugin: bytes

@@ -73,8 +73,6 @@ class Attached:
         """Reads its version, variables and privileges."""
         ((said,),) = shaped(self.link.ask("SELECT VERSION()"), 1, 1)
         self.version = str(said)[:_VERSION_LENGTH]
-        if "MariaDB" not in self.version:
-            raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
         names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH, *memory.TABLE}
         self.there = variables.read(self.link, names | {knobs.CLUSTERED, knobs.LARGEST_POOL})
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):

@@ -166,9 +166,26 @@ class Link:
         if (left_s := deadline_s - self._clock.now_s()) <= 0:
             raise TimeoutError("timed out")
         self._socket = Bounded(self.server.connect(left_s), self._clock, deadline_s)
-        connection.connect(self._socket)
+        try:
+            connection.connect(self._socket)
+        except Exception:
+            self._require_mariadb(connection)
+            raise
+        self._require_mariadb(connection)
         self.begun += 1
         return connection
+
+    def _require_mariadb(self, connection: Any) -> None:
+        """Makes sure that a server that has greeted is a MariaDB, whether it lets us in or not.
+
+        Raises:
+            UsageError: it is another one, as MySQL.
+        """
+        said = getattr(connection, "server_version", "")
+        if said and "MariaDB" not in said:
+            connection._force_close()
+            shown = printable(said[:_SHOWN])
+            raise UsageError(f"{self.server} says that it is {shown!r}, not MariaDB: trimtab tunes only that")
 
     def _drop(self) -> None:
         """Ends a conversation in which nothing can be told any more; the next question begins another."""
