@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -212,3 +214,27 @@ def test_a_server_that_has_ended_is_not_measured(tmp_path_factory: pytest.TempPa
     with pytest.raises(NotMeasured, match="has ended"):
         status.begin()
     plant.close()
+
+
+def test_what_a_replica_was_sent_for_days_is_no_statement_that_clients_wait_for(tmp_path: Path) -> None:
+    """It ends when the replica goes, and is as long as that was there: a mean of the window is made of it alone."""
+    with private(tmp_path, more=("log-bin = binlog", "server-id = 1")) as bed:
+        dump = ["mariadb-binlog", "--no-defaults", "--read-from-remote-server", "--stop-never", "--user=root"]
+        with subprocess.Popen(
+            [*dump, f"--socket={bed.testbed.socket}", "binlog.000001"], stdout=subprocess.DEVNULL
+        ) as replica:
+            until(lambda: sent(bed) == 1, "it is sent nothing")
+            with watched(bed) as served, bed.root() as client, client.cursor() as cursor:
+                cursor.execute("SELECT SLEEP(0.05)")
+            with watched(bed) as seen:
+                replica.terminate()
+                until(lambda: (bed.sql("FLUSH BINARY LOGS"), sent(bed))[1] == 0, "it is still sent")
+    assert served.readings["service_time_s"] > 0.01
+    assert seen.count("request_rate_hz") >= 2
+    assert not {"service_time_s", "requests_under_way"} & seen.readings.keys()
+
+
+def sent(bed: Bed) -> int:
+    """How many replicas are sent what is done."""
+    ((count,),) = bed.sql("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'")
+    return int(count)

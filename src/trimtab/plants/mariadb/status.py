@@ -22,7 +22,9 @@ One question at each edge of a window, over a connection of its own that stays; 
 the counters is asked for in the same statement (SESSION_STATUS) and taken away, also that of one which MariaDB has
 ended (wait_timeout). What the plant asks between two windows is in neither. A statement counts when it ends.
 Query_time came with MariaDB 10.11's later releases; where it is not there, what follows from it is absent. In a
-thread pool a statement that waits for a thread is not yet in it.
+thread pool a statement that waits for a thread is not yet in it. What MariaDB sends to a replica is one statement,
+which ends after days, when the replica goes: so what follows from Query_time is absent in a window in which one ends,
+as far as we are shown them (PROCESS).
 """
 
 from __future__ import annotations
@@ -71,8 +73,11 @@ _QUESTION = (
     f"SELECT 1, VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS "
     f"WHERE VARIABLE_NAME IN ({_LISTED}) UNION ALL "
     f"SELECT -1, VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS "
-    f"WHERE VARIABLE_NAME IN ({_OWN_LISTED})"
+    f"WHERE VARIABLE_NAME IN ({_OWN_LISTED}) UNION ALL "
+    "SELECT 0, ID, 0 FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
 )
+_REPLICA = "REPLICA "
+"""Before the number of a connection over which a replica is sent what was done."""
 _OURS = 2
 """Connections of trimtab's: this one, and the one over which it sets values."""
 _PATIENCE_S = 5.0
@@ -164,7 +169,10 @@ class MariadbStatus(CounterWindow[Totals]):
         totals: dict[str, float] = {}
         own: dict[str, float] = {}
         for sign, name, value in rows:
-            (totals if sign == 1 else own)[name] = _counted(sign, name, value)
+            if sign == 0:
+                totals[f"{_REPLICA}{name}"] = 0.0
+            else:
+                (totals if sign == 1 else own)[name] = _counted(sign, name, value)
         self._own = own
         ours = _summed(own, self._ended)
         return {name: value - ours.get(name, 0.0) for name, value in totals.items()}
@@ -173,7 +181,11 @@ class MariadbStatus(CounterWindow[Totals]):
     def differences(elapsed_s: float, first: Totals, last: Totals) -> Readings:
         """The readings between two moments; those whose counter is missing or was reset (FLUSH STATUS) are absent."""
 
+        gone = any(name.startswith(_REPLICA) for name in first.keys() - last.keys())
+
         def change(*names: str) -> float | None:
+            if gone and "QUERY_TIME" in names:
+                return None
             pairs = [(first.get(name), last.get(name)) for name in names]
             grown = [after - before for before, after in pairs if before is not None and after is not None]
             # Our own share is asked for a moment later than the whole: a counter may seem to go back by that little.
