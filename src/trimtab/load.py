@@ -15,7 +15,7 @@ from trimtab.core.plant import Clock
 from trimtab.errors import NativeError, UsageError
 from trimtab.load_reports import Interval, Summary
 from trimtab.native import Native
-from trimtab.workloads._population import Population, required
+from trimtab.workloads._population import LONGEST_S, Population, required
 
 _KEPT_INTERVALS = 4096
 _PATIENCE_S = 10.0
@@ -46,7 +46,7 @@ class LoadRun:
         measured: from when until when, in seconds since its start, the summary of a graph's pages speaks; None: all.
 
     Raises:
-        UsageError: no populations, a time that is not positive, or no such core.
+        UsageError: no populations, a time that is not positive or too long, or no such core.
         NativeError: the generator did not start.
     """
 
@@ -66,8 +66,7 @@ class LoadRun:
     ) -> None:
         required(bool(populations), "populations", "()", "at least one")
         for name, value in (("duration", duration_s), ("interval", interval_s)):
-            if not 0 < value < float("inf"):
-                raise UsageError(f"{name} {value:g} s is not allowed: it must be more than 0 and finite")
+            required(0 < value <= LONGEST_S, name, f"{value:g} s", f"more than 0 and at most {LONGEST_S:g} s")
         self._clock = clock
         self._changed = threading.Condition()
         self._intervals: deque[Received] = deque(maxlen=_KEPT_INTERVALS)

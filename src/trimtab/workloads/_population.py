@@ -25,6 +25,9 @@ ENDLESS = Constant(1e9)
 """Pages of a session that is longer than any run, and exact in every integer type on the way."""
 MOST_USERS = 1_000_000
 MOST_HZ = 1e7
+MOST_FACTOR = 1e6
+LONGEST_S = 1e8
+"""Longest time of anything, three years: the load generator counts nanoseconds in 64 bits."""
 _ONE = Constant(1.0)
 _NONE = Constant(0.0)
 
@@ -135,8 +138,8 @@ class Step:
     factor: float
 
     def __post_init__(self) -> None:
-        required(0 <= self.at_s < math.inf, "step time", f"{self.at_s:g} s", "at least 0 and finite")
-        required(0 <= self.factor < math.inf, "step factor", f"{self.factor:g}", "at least 0 and finite")
+        required(0 <= self.at_s <= LONGEST_S, "step time", f"{self.at_s:g} s", f"0 to {LONGEST_S:g} s")
+        required(0 <= self.factor <= MOST_FACTOR, "step factor", f"{self.factor:g}", f"0 to {MOST_FACTOR:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,12 +185,13 @@ class Population:
     def __post_init__(self) -> None:
         required(bool(self.class_name.strip()), "class", repr(self.class_name), "a name that is not empty")
         required(bool(self.pages), "pages", "()", "at least one URL")
-        required(0 < self.timeout_s < math.inf, "timeout", f"{self.timeout_s:g} s", "more than 0 and finite")
+        allowed = f"more than 0 and at most {LONGEST_S:g} s"
+        required(0 < self.timeout_s <= LONGEST_S, "timeout", f"{self.timeout_s:g} s", allowed)
         times = [step.at_s for step in self.schedule]
         required(times == sorted(set(times)), "steps", [f"{at:g} s" for at in times], "in order of time")
         self._require_bounded(max([1.0, *(step.factor for step in self.schedule)]))
-        allowed = "at least 0 and finite"
-        required(0 <= self.round_trip_s < math.inf, "round trip", f"{self.round_trip_s:g} s", allowed)
+        allowed = f"0 to {LONGEST_S:g} s"
+        required(0 <= self.round_trip_s <= LONGEST_S, "round trip", f"{self.round_trip_s:g} s", allowed)
         if self.graph is not None:
             required(isinstance(self.arrivals, Closed), "arrivals", self.arrivals, "closed where a graph is walked")
             unused = (self.session_pages, self.burst_requests, self.object_gap_s, self.pages, self.objects)
