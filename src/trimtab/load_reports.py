@@ -90,6 +90,7 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
         outstanding: requests due and without a reply at the end: censored.
         unsent: requests due and not yet sent at the end: censored.
         browsing: its browsers' work; only for classes that walk a graph.
+        redirected: those of `requests` that were answered by a redirect (300 to 399); browsers alone follow them.
     """
 
     class_name: str
@@ -112,6 +113,7 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
     outstanding: int
     unsent: int
     browsing: Browsing | None = None
+    redirected: int = 0
 
 
 class Interval(_Report, frozen=True, tag="interval"):

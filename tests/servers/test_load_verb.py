@@ -89,6 +89,16 @@ def test_a_run_without_a_single_answer_is_exit_code_1(capsys: pytest.CaptureFixt
     assert "no request was answered: reset" in capsys.readouterr().err
 
 
+def test_redirects_are_said_for_nobody_follows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--workload", "open-arrivals", "--rate", "20", "--duration", "500ms", "--interval", "500ms"]
+    with ScriptedServer() as server:
+        assert main(["load", f"http://{server.target}/status?code=302", *arguments]) == 0
+    out = capsys.readouterr().out
+    told = re.search(r"all: (\d+) requests", out)
+    assert told is not None and int(told[1]) > 0
+    assert f"redirects: {told[1]} of the requests, not followed: the pages were not asked for" in out
+
+
 def test_interrupting_it_still_gives_the_summary_and_leaves_no_generator() -> None:
     with ScriptedServer() as server:
         command = [sys.executable, "-m", "trimtab", "load", f"http://{server.target}/ok"]

@@ -59,6 +59,8 @@ pub struct Stretch {
     pub body_bytes: u64,
     /// Requests sent again.
     pub resent: u64,
+    /// Redirects among the successful requests.
+    pub redirected: u64,
     /// Failures by kind.
     pub failures: BTreeMap<Failure, u64>,
     /// Patience left to them, in sum.
@@ -88,6 +90,7 @@ impl Stretch {
             connections: 0,
             body_bytes: 0,
             resent: 0,
+            redirected: 0,
             failures: BTreeMap::new(),
             patience_left_ns: 0,
             unasked: 0,
@@ -109,6 +112,7 @@ impl Stretch {
             connections: self.connections,
             body_bytes: self.body_bytes,
             resent: self.resent,
+            redirected: self.redirected,
             errors: self
                 .failures
                 .iter()
@@ -127,6 +131,7 @@ impl Stretch {
         self.connections += std::mem::take(&mut other.connections);
         self.body_bytes += std::mem::take(&mut other.body_bytes);
         self.resent += std::mem::take(&mut other.resent);
+        self.redirected += std::mem::take(&mut other.redirected);
         for (kind, n) in std::mem::take(&mut other.failures) {
             *self.failures.entry(kind).or_default() += n;
         }

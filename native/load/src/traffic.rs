@@ -268,8 +268,9 @@ fn count_reply(
     match reply.status() {
         400..=499 => tally.fail(Failure::Http4xx, session.left_ns(now_ns)),
         500.. => tally.fail(Failure::Http5xx, session.left_ns(now_ns)),
-        _ => {
+        status => {
             tally.now.requests += 1;
+            tally.now.redirected += u64::from(status >= 300);
             tally
                 .now
                 .request_intended

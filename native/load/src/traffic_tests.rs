@@ -248,6 +248,19 @@ fn error_replies_are_counted_by_kind_and_the_session_goes_on() {
 }
 
 #[test]
+fn redirects_are_counted_among_the_replies() {
+    let server = Server::new(|_, mut client| {
+        for status in ["301 Moved Permanently", "200 OK", "307 Temporary Redirect"] {
+            client.request();
+            client.send(&format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+        }
+    });
+    let class = summary(&server, one_session(3.0, 0.0), 0.2);
+    assert_eq!((class.requests, class.redirected), (3, 2));
+    assert_eq!(errors(&class), []);
+}
+
+#[test]
 fn chunked_and_close_delimited_bodies_are_read() {
     let server = Server::new(|_, mut client| {
         client.request();

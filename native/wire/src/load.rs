@@ -115,9 +115,17 @@ pub struct Class {
     pub outstanding: u64,
     /// Those of `outstanding` that are not yet sent (waiting for a connection or the generator): censored.
     pub unsent: u64,
-    /// What its browsers did; only of classes that walk a graph.
+    /// Those of `requests` that were answered by a redirect (300 to 399): no more than where the page is.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub redirected: u64,
+    /// What its browsers did; only of classes that walk a graph, who follow redirects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub browsing: Option<Browsing>,
+}
+
+/// A class without redirects looks as it did before they were counted.
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What browsers did in an interval, or in the measured part of the run.

@@ -64,6 +64,7 @@ mod golden {
             waited_s: 1.5,
             outstanding: 5,
             unsent: 6,
+            redirected: 0,
             browsing: None,
         }
     }

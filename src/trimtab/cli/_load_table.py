@@ -54,6 +54,8 @@ def _class(one: Class, duration_s: float) -> list[str]:
         lines.append(f"  {title:<28}{value.count:>9}{times}")
     errors = ", ".join(f"{kind} {count}" for kind, count in one.errors.items() if count) or "none"
     lines.append(f"  errors: {errors}; resent after an idle close: {one.resent}")
+    if one.redirected and one.browsing is None:
+        lines.append(f"  redirects: {one.redirected} of the requests, not followed: the pages were not asked for")
     lines.append(f"  at the end without a reply: {one.outstanding}, of these not yet sent: {one.unsent}")
     return lines
 

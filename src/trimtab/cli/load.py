@@ -4,7 +4,8 @@ Sessions, a closed loop or open arrivals, as described by a workload; latency co
 as well as from the moment it was sent, so a server that stops is seen in full. Progress goes to standard
 error, the result to standard output; --json gives one JSON line per interval and one for the whole run.
 
-Before the run one connection is opened and closed, to tell a wrong address from a slow server.
+Before the run one connection is opened and closed, to tell a wrong address from a slow server. Redirects are counted,
+and followed by the browsers of tpcw alone.
 
 example: trimtab load http://127.0.0.1:8080/index.html --workload wagon --time-scale 30 --duration 60s
 """
