@@ -11,6 +11,8 @@ from trimtab.load_reports import Browsing, Summary
 if TYPE_CHECKING:
     from trimtab.workloads.tpcw import Tpcw
 
+CUSTOMERS_PER_BROWSER = 2880
+"""Customers of the population for each browser."""
 # A mean think time is outside its range when it is so by this many standard errors: the law's mean is its lower end.
 _SIGMAS = 4.0
 
@@ -168,6 +170,11 @@ def _why_not(
     fewest, most = (browsers * time_scale / per for per in reversed(metric["browsers_per_wips"]))
     if not fewest < wips < most:
         why.append(f"{wips:.2f} interactions/s from {browsers} browsers, must be {fewest:.2f} to {most:.2f}")
+    least = CUSTOMERS_PER_BROWSER * browsers
+    if 0 < traffic.customers < least:
+        why.append(f"{traffic.customers} customers, must be {least} for {browsers} browsers")
+    if any(step.factor != 1 for step in traffic.schedule):
+        why.append("the number of browsers changes, must stay the same")
     for name, length_s, least_s in (
         ("ramp-up", phases.ramp_up_s, metric["spec_ramp_up_s"]),
         ("measurement", found.duration_s, metric["spec_measurement_s"]),

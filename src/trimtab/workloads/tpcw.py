@@ -45,7 +45,7 @@ from trimtab.workloads._graph import Graph, NuRand, Page
 from trimtab.workloads._phases import Phases
 from trimtab.workloads._population import Closed, Population, required
 from trimtab.workloads._tpcw_pages import Shop, asks
-from trimtab.workloads._tpcw_result import TpcwResult, judged
+from trimtab.workloads._tpcw_result import CUSTOMERS_PER_BROWSER, TpcwResult, judged
 from trimtab.workloads._traffic import Traffic
 
 
@@ -137,7 +137,7 @@ class Tpcw(Traffic):
 
     def _shop(self) -> Shop:
         facts = data()
-        customers = self.customers or 2880 * self.browsers
+        customers = self.customers or CUSTOMERS_PER_BROWSER * self.browsers
         skew = next((a for _, last, a in facts["nurand"]["customer"] if customers <= last), None)
         required(skew is not None, "customers", customers, "within the specification's table")
         (path,) = (url.path for url in self.urls)

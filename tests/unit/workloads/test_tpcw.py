@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.load_reports import Browsing, Class, Interaction, Latency, Summary
 from trimtab.workloads._distribution import ClippedExponential
-from trimtab.workloads._population import Closed, Population, Url
+from trimtab.workloads._population import Closed, Population, Step, Url
 from trimtab.workloads.tpcw import Tpcw, TpcwMix, data
 
 NONE = Latency(0, None, None, None, None, None, None)
@@ -118,10 +119,12 @@ def test_wips_is_what_was_done_in_the_measured_part() -> None:
         ("a mean think time of 6.00 s", summary(180, think_s=6.0), {}),
         ("a measurement of 1000.0 s, must be 1800.0 s", summary(100, duration_s=1000.0), {}),
         ("a ramp-up of 100.0 s, must be 600.0 s", summary(180), {"ramp_up_s": 100.0}),
+        ("2880 customers, must be 28800 for 10 browsers", summary(180), {"customers": 2880}),
+        ("the number of browsers changes, must stay the same", summary(180), {"schedule": (Step(900.0, 0.9),)}),
     ],
 )
-def test_a_run_that_is_not_valid_says_why(said: str, found: Summary, options: dict[str, float]) -> None:
-    result = Tpcw(browsers=10, **options).judged(found)  # type: ignore[arg-type]
+def test_a_run_that_is_not_valid_says_why(said: str, found: Summary, options: dict[str, Any]) -> None:
+    result = Tpcw(browsers=10, **options).judged(found)
     assert not result.valid
     assert said in "; ".join(result.why_not)
     assert said in result.table()
