@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from trimtab.errors import UsageError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.lab import FOUND, Claim, Lab, Page
 from trimtab.lab._tables import ranges
 from trimtab.report.track import Track, tracks
@@ -53,7 +53,24 @@ def write_results(
         store: the store of the runs.
         run_ids: their numbers.
         say: told what was left out.
+
+    Raises:
+        TrimtabError: they could not be written; the folder is empty again.
     """
+    try:
+        # In a folder of its own first: one with half of the results could neither be used nor be written again.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".") as directory:
+            _write(lab, Path(directory), store, run_ids, say)
+            for one in sorted(Path(directory).iterdir()):
+                one.rename(folder / one.name)
+    except BrokenPipeError:
+        raise  # nobody listens to `say` any more
+    except OSError as error:
+        what = f"the results cannot be written to {folder}: {error.strerror or error}"
+        raise TrimtabError(f"{what}; the same command tries again") from error
+
+
+def _write(lab: Lab, folder: Path, store: Store, run_ids: Sequence[int], say: Callable[[str], None]) -> None:
     found = tracks(store, run_ids)
     lines = [f"# {lab.name}: {lab.description}", "", *_conditions(lab, found), "", *sections(lab, folder, found)]
     (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import lzma
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
-from trimtab.errors import StoreError, UsageError
+from trimtab.errors import StoreError, TrimtabError, UsageError
 from trimtab.lab import _liu2003_results as liu2003_results
 from trimtab.lab import _results
 from trimtab.lab._results import STORE, new_folder, unpacked, write_results
@@ -58,6 +59,23 @@ def test_the_same_results_can_be_written_from_what_is_kept(tmp_path: Path) -> No
     for name in ("summary.md", "runs.jsonl", "fig4-dynamic.svg"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
     store.close()
+
+
+def test_results_that_could_not_be_written_leave_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(store: Store, run_ids: list[int], reads: tuple[str, ...] = ()) -> bytes:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store, folder = Store(None), new_folder(tmp_path / "a")
+    ids = two_runs(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(_results, "packed", full)
+        with pytest.raises(TrimtabError, match=f"cannot be written to {folder}: No space left on device; the same"):
+            write_results(LAB, folder, store, ids)
+    write_results(LAB, new_folder(folder), store, ids)
+    assert {"summary.md", "runs.jsonl", STORE} <= {one.name for one in folder.iterdir()}
+    assert not [one for one in folder.iterdir() if one.name.startswith(".")]
 
 
 def test_what_is_too_large_for_a_repository_is_left_out_and_said(
