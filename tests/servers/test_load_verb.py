@@ -99,7 +99,8 @@ def test_redirects_are_said_for_nobody_follows_them(capsys: pytest.CaptureFixtur
     assert f"redirects: {told[1]} of the requests, not followed: the pages were not asked for" in out
 
 
-def test_interrupting_it_still_gives_the_summary_and_leaves_no_generator() -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_stopping_it_still_gives_the_summary_and_leaves_no_generator(number: signal.Signals, code: int) -> None:
     with ScriptedServer() as server:
         command = [sys.executable, "-m", "trimtab", "load", f"http://{server.target}/ok"]
         process = subprocess.Popen(
@@ -108,14 +109,14 @@ def test_interrupting_it_still_gives_the_summary_and_leaves_no_generator() -> No
             stderr=subprocess.PIPE,
             text=True,
             # A test run in the background of a shell ignores SIGINT, and so would all that it starts.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
         )
         assert process.stdout is not None
         process.stdout.readline()
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, err) == (code, "")
     assert json.loads(out.splitlines()[-1])["stopped_early"] is True
     assert len(children) == 1
     with pytest.raises(ProcessLookupError):

@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from trimtab import codec, discovery
 from trimtab.cli._load_table import progress, table
 from trimtab.cli._plant import allowed_seed
+from trimtab.cli._stop import exit_code, handling
 from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.load import LoadRun
 from trimtab.load_reports import Summary
+from trimtab.observer import Stop
 from trimtab.options import Option, options_of
 from trimtab.target import Target, parse_target
 from trimtab.units import parse_duration_s
@@ -112,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         cpu=args.cpu,
         measured=phases.measured if phases else None,
     ) as load_run:
-        summary = _follow(load_run, args.json)
+        summary, stop = _follow(load_run, args.json)
         remarks = load_run.remarks
     print(codec.encode_strict(summary) if args.json else table(summary), flush=True)
     if chosen and (judged := chosen.judged(summary)):
@@ -123,18 +127,24 @@ def run(args: argparse.Namespace) -> int:
     if remarks:
         print(remarks, file=sys.stderr)
     _require_answers(summary)
-    return 0
+    return exit_code(stop.reason)
 
 
-def _follow(load_run: LoadRun, as_json: bool) -> Summary:
-    """Shows the intervals until the run is over; Ctrl-C ends it early, with its summary."""
-    with contextlib.suppress(KeyboardInterrupt):
+def _follow(load_run: LoadRun, as_json: bool) -> tuple[Summary, Stop]:
+    """Shows the intervals until the run is over; Ctrl-C or another signal to stop ends it early, with its summary."""
+    stop = Stop()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        stop.reason = signal.Signals(number).name
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt), handling(interrupt, (signal.SIGTERM, signal.SIGHUP)):
         for interval in load_run.follow():
             if as_json:
                 print(codec.encode_strict(interval), flush=True)
             else:
                 print(progress(interval), file=sys.stderr, flush=True)
-    return load_run.stop()
+    return load_run.stop(), stop
 
 
 def _duration_s(args: argparse.Namespace, phases: Phases | None) -> float:
