@@ -15,7 +15,7 @@ from trimtab.core.plant import Clock
 from trimtab.errors import NativeError, UsageError
 from trimtab.load_reports import Interval, Summary
 from trimtab.native import Native
-from trimtab.workloads._population import LONGEST_S, Population, required
+from trimtab.workloads._population import LONGEST_S, SHORTEST_INTERVAL_S, Population, required
 
 _KEPT_INTERVALS = 4096
 _PATIENCE_S = 10.0
@@ -65,8 +65,10 @@ class LoadRun:
         measured: tuple[float, float] | None = None,
     ) -> None:
         required(bool(populations), "populations", "()", "at least one")
-        for name, value in (("duration", duration_s), ("interval", interval_s)):
-            required(0 < value <= LONGEST_S, name, f"{value:g} s", f"more than 0 and at most {LONGEST_S:g} s")
+        allowed = f"more than 0 and at most {LONGEST_S:g} s"
+        required(0 < duration_s <= LONGEST_S, "duration", f"{duration_s:g} s", allowed)
+        allowed = f"{SHORTEST_INTERVAL_S:g} to {LONGEST_S:g} s"
+        required(SHORTEST_INTERVAL_S <= interval_s <= LONGEST_S, "interval", f"{interval_s:g} s", allowed)
         self._clock = clock
         self._changed = threading.Condition()
         self._intervals: deque[Received] = deque(maxlen=_KEPT_INTERVALS)

@@ -12,6 +12,8 @@ use crate::site::Site;
 
 /// Longest time that is accepted for anything, in seconds: keeps nanoseconds within 64 bits.
 const LONGEST_S: f64 = 1e8;
+/// Shortest distance of the reports.
+const SHORTEST_INTERVAL_S: f64 = 1e-3;
 
 /// URLs of one kind with their requests, rendered once.
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Plan {
             measured_ns: measured_ns(start)?,
             crowds: Vec::new(),
             duration_ns: ns(positive_s("duration_s", start.duration_s)?),
-            interval_ns: ns(positive_s("interval_s", start.interval_s)?),
+            interval_ns: ns(interval_s(start.interval_s)?),
             seed: start.seed,
         };
         for population in &start.populations {
@@ -207,6 +209,15 @@ impl Plan {
 /// Seconds as nanoseconds.
 pub fn ns(seconds: f64) -> u64 {
     (seconds.min(LONGEST_S) * 1e9).round() as u64
+}
+
+/// The distance of the reports: one that is shorter would be work that no run is asked for.
+fn interval_s(value: f64) -> Result<f64, BadInput> {
+    let fits = (SHORTEST_INTERVAL_S..=LONGEST_S).contains(&value);
+    must(fits, "interval_s", value, || {
+        format!("between {SHORTEST_INTERVAL_S} and {LONGEST_S}")
+    })?;
+    Ok(value)
 }
 
 /// The part of the run that is measured.

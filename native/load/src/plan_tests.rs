@@ -50,6 +50,8 @@ fn a_target_outside_this_machine_needs_permission() {
 fn every_wrong_value_is_named() {
     assert!(refusal(|s| s.duration_s = 0.0).contains("duration_s is 0"));
     assert!(refusal(|s| s.interval_s = f64::NAN).contains("interval_s is NaN"));
+    // Rounded to nanoseconds it would be none.
+    assert!(refusal(|s| s.interval_s = 1e-10).contains("must be between 0.001 and"));
     assert!(refusal(|s| s.host = "a\r\nb".to_owned()).contains("host"));
     assert!(refusal(|s| s.populations.clear()).contains("populations is empty"));
     assert!(refusal(|s| s.populations[0].class.clear()).contains("class is empty"));

@@ -34,7 +34,7 @@ from trimtab.target import Target, parse_target
 from trimtab.units import parse_duration_s
 from trimtab.workloads._choice import ROOM, populations_in, workload
 from trimtab.workloads._phases import Phases
-from trimtab.workloads._population import LONGEST_S, required
+from trimtab.workloads._population import LONGEST_S, SHORTEST_INTERVAL_S, required
 from trimtab.workloads._traffic import Traffic
 
 
@@ -99,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
     phases = chosen.phases() if chosen else None
     duration_s, interval_s = _duration_s(args, phases), parse_duration_s(args.interval, "--interval")
     required(duration_s <= LONGEST_S, "duration", f"{duration_s:g} s", f"at most {LONGEST_S:g} s")
-    if not 0 < interval_s <= duration_s:
-        allowed = f"more than 0 and at most the duration, {duration_s:g} s"
+    if not SHORTEST_INTERVAL_S <= interval_s <= duration_s:
+        allowed = f"at least {SHORTEST_INTERVAL_S * 1e3:g}ms and at most the duration, {duration_s:g} s"
         raise UsageError(f"interval {args.interval} is not allowed: it must be {allowed}")
     allowed_seed(args.seed)
     target.require_reachable()

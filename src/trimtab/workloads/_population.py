@@ -28,6 +28,8 @@ MOST_HZ = 1e7
 MOST_FACTOR = 1e6
 LONGEST_S = 1e8
 """Longest time of anything, three years: the load generator counts nanoseconds in 64 bits."""
+SHORTEST_INTERVAL_S = 0.001
+"""Shortest distance of the load generator's reports."""
 _ONE = Constant(1.0)
 _NONE = Constant(0.0)
 

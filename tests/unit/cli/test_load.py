@@ -29,6 +29,7 @@ BAD = [
     ([HERE, "--workload", "specweb99", "--round-trip", "50000h"], "round trip 1.8e+08 s is not allowed"),
     ([HERE, *WAGON, "--duration", "60"], "'60' is not a duration"),
     ([HERE, *WAGON, "--duration", "1s", "--interval", "2s"], "at most the duration"),
+    ([HERE, *WAGON, "--interval", "0.0000001ms"], "interval 0.0000001ms is not allowed: it must be at least 1ms"),
     ([HERE, *WAGON, "--duration", "0s"], "interval 1s is not allowed"),
     ([HERE, *WAGON, "--seed", "-1"], "--seed -1 is not allowed"),
     ([HERE, "--workload", "closed-loop", "--connection", "never"], "is not one of until-server-closes"),
