@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from trimtab.core import Domain, How, Knob, Role
 from trimtab.workloads._lu2001 import WORKERS, keep_alive_time_ms
-from trimtab.workloads._population import Url
+from trimtab.workloads._population import Url, required
 from trimtab.workloads.wagon import Wagon
 
 MIB = 2**20
@@ -69,6 +70,18 @@ class SimulatedServer:
     status_timeout_s: float = 0.0
     exponential_service: bool = True
     reload_s: float = 0.2
+
+    def check(self) -> None:
+        """Refuses what no message to the simulator can say; it names what else it cannot play.
+
+        Raises:
+            UsageError: a number is not finite, or a count is none.
+        """
+        for name, value in asdict(self).items():
+            count = isinstance(getattr(SimulatedServer, name), int)
+            fits, allowed = (0 <= value < 2**32, "0 to 2^32 - 1") if count else (math.isfinite(value), "finite")
+            required(fits, f"simulated server: {name}", f"{value:g}", allowed)
+        required(self.cores > 0, "simulated server: cores", f"{self.cores:g}", "more than 0")
 
     def to_wire(self) -> dict[str, Any]:
         """This server as the wire's `Server`."""

@@ -17,7 +17,6 @@ Not modelled: the network, disks, requests that cost memory of their own, queues
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -67,8 +66,7 @@ class Simulated(Plant):
         classes: Sequence[SimulatedClass] = (),
     ) -> None:
         self.server = server or SimulatedServer()
-        if not 0 < self.server.cores < math.inf:
-            raise UsageError(f"simulated server: cores {self.server.cores:g} is not allowed: it must be more than 0")
+        self.server.check()
         for knob in self.server.knobs():
             knob.validated(getattr(self.server, knob.name))
         if classes and not populations:

@@ -76,7 +76,7 @@ BAD = [
     ),
     (
         ["observe", "simulated", "--server", "cores=inf", "--duration", "5s"],
-        "cores inf is not allowed: it must be more than 0",
+        "cores inf is not allowed: it must be finite",
     ),
     (["observe"], "no plant: name one of "),
     (["observe", "memory", "--window", "2m", "--duration", "1m"], "the window (120 s) is longer than the duration"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import signal
 import subprocess
@@ -184,6 +185,9 @@ def test_a_url_without_a_cost_takes_the_servers_and_one_with_a_cost_keeps_it(bui
     ("server", "says"),
     [
         (SimulatedServer(cores=0.0), "cores"),
+        (SimulatedServer(worker_memory_bytes=math.inf), "worker_memory_bytes inf is not allowed: it must be finite"),
+        (SimulatedServer(accept_queue=-1), "accept_queue -1 is not allowed: it must be 0 to"),
+        (SimulatedServer(spare_workers=2**32), r"spare_workers 4.29497e\+09 is not allowed: it must be 0 to"),
         (SimulatedServer(swap_bytes_hz=0.0), "swap_bytes_hz"),
         (SimulatedServer(max_request_workers=300), "max_request_workers 300 is outside 1..256"),
     ],
