@@ -8,6 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
 from trimtab import codec
@@ -18,6 +19,7 @@ from trimtab.native import Native
 from trimtab.workloads._population import LONGEST_S, SHORTEST_INTERVAL_S, Population, required
 
 _KEPT_INTERVALS = 4096
+_SOURCES = ip_network("127.0.0.0/8")
 _PATIENCE_S = 10.0
 
 
@@ -46,7 +48,8 @@ class LoadRun:
         measured: from when until when, in seconds since its start, the summary of a graph's pages speaks; None: all.
 
     Raises:
-        UsageError: no populations, a time that is not positive or too long, or no such core.
+        UsageError: no populations, a time that is not positive or too long, a source from which the target cannot be
+            reached, or no such core.
         NativeError: the generator did not start.
     """
 
@@ -65,6 +68,9 @@ class LoadRun:
         measured: tuple[float, float] | None = None,
     ) -> None:
         required(bool(populations), "populations", "()", "at least one")
+        for source in (one.source for one in populations if one.source):
+            near = ip_address(target.rpartition(":")[0].strip("[]")) in _SOURCES
+            required(near, "source", source, f"left out: from there no way leads to {target}")
         allowed = f"more than 0 and at most {LONGEST_S:g} s"
         required(0 < duration_s <= LONGEST_S, "duration", f"{duration_s:g} s", allowed)
         allowed = f"{SHORTEST_INTERVAL_S:g} to {LONGEST_S:g} s"

@@ -11,6 +11,7 @@ import pytest
 from tests._memory_plant import StillClock
 from tests.unit.test_load_reports import CLASS, INTERVAL, SUMMARY
 from trimtab import load
+from trimtab.errors import UsageError
 from trimtab.workloads._population import Closed, Population, Url
 
 USERS = Population(class_name="all", arrivals=Closed(5), pages=(Url("/"),))
@@ -40,6 +41,18 @@ class Generator:
 
     def close(self) -> None:
         """Has nothing to end."""
+
+
+@pytest.mark.parametrize("target", ["[::1]:80", "192.0.2.1:80"])
+def test_a_source_on_loopback_is_refused_where_it_cannot_reach_the_target(
+    monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.setattr(load, "Native", Generator)
+    clients = Population(class_name="all", arrivals=Closed(5), source="127.0.0.2")
+    with pytest.raises(UsageError, match="is not allowed: it must be left out: from there no way leads"):
+        load.LoadRun(target, [clients], 2.0, StillClock(0.0), allow_remote=True)
+    with load.LoadRun("127.1.2.3:80", [clients], 2.0, StillClock(0.0)) as run:
+        run.wait()
 
 
 def test_what_requests_waited_has_those_that_failed_until_their_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
