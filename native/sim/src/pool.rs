@@ -6,6 +6,10 @@
 //! those of an earlier generation too. After a graceful restart StartServers are started, where the old ones leave no room as they end,
 //! and the rate does not double for ten looks. As StartServers trimtab writes the number of workers that run, as far as the new
 //! limit allows them: else a loaded server would be short of workers after every change.
+//!
+//! Simpler than Apache, which forgets StartServers that found no room within a second (`prefork_run`: `startup_children`, then
+//! `remaining_children_to_start = 0`), and does not count old workers in slots beyond a lowered limit. What both change together is in
+//! docs/battery.md.
 
 use crate::calendar::Kind;
 use crate::session::Stage;
