@@ -55,6 +55,7 @@ def write_run(
     reason: str = "more fit",
     notes: Sequence[str] = (),
     problems: tuple[str, ...] = (),
+    version: str = "1.0",
 ) -> int:
     """Writes a run and returns its number.
 
@@ -73,10 +74,11 @@ def write_run(
         reason: the reason of every move.
         notes: texts of notes.
         problems: what every window could not measure.
+        version: the version of trimtab that made it.
     """
     settings = Settings(2.0, math.inf, objective or Objective(), seed=seed)
     knobs = (worker_knob(maximum=1000),)
-    host = {"kernel": "Linux 6.1"}
+    host = {"kernel": "Linux 6.1", "trimtab": version}
     plan = Plan(
         (), "", (Subject(plant),), knobs, controller, {}, settings, {NAME: start}, host, label, group, "made up"
     )

@@ -15,9 +15,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from trimtab import host
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.lab import FOUND, Claim, Lab, Page
 from trimtab.lab._tables import ranges
+from trimtab.records import Plan
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 
@@ -149,7 +151,7 @@ def unpacked(path: Path) -> Iterator[Store]:
 
 
 def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
-    """How to repeat the figures, and the facts that all runs share."""
+    """How to repeat the figures, the facts that all runs share, and where they were made on machines that differ."""
     plans = [t.run.plan for t in found]
     seeds = ranges(p.settings.seed for p in plans if p.group in lab.parts)
     parts = " ".join(f"--part {part}" for part in dict.fromkeys(p.group for p in plans) if part in lab.parts)
@@ -163,7 +165,16 @@ def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
         f"- {len(found)} runs, of which {len(lost)} did not come to their end; windows of "
         + ", ".join(f"{s:g} s" for s in sorted({p.settings.window_s for p in plans})),
         *(f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(shared)),
+        *(f"- {name.replace('_', ' ')}: {values}; not the same in all runs" for name, values in _differing(plans)),
     ]
+
+
+def _differing(plans: Sequence[Plan]) -> Iterator[tuple[str, str]]:
+    """Facts on the machine, and the version of trimtab, that are not those of all runs: with all their values."""
+    for name in sorted(host.facts()):
+        values = dict.fromkeys(str(plan.host.get(name, "unknown")) for plan in plans)
+        if len(values) > 1:
+            yield name, ", ".join(values)
 
 
 def _claims(page: Page, claims: Sequence[Claim]) -> list[str]:

@@ -126,6 +126,20 @@ def test_what_is_known_of_each_run_is_kept_beside_the_figures(tmp_path: Path) ->
     assert runs[0]["host"]["kernel"] == "Linux 6.1"
 
 
+def test_runs_of_two_versions_are_told_apart_from_those_of_one(tmp_path: Path) -> None:
+    store, at = Store(None), always({"response_time_s": 0.1})
+    ids = [
+        write_run(store, str(limit), at, windows=2, group="sweep-dynamic", start=limit, version=version)
+        for limit, version in ((8, "1.0"), (16, "1.1"), (30, "1.0"))
+    ]
+    write_results(LAB, new_folder(tmp_path / "one"), store, ids[:1])
+    write_results(LAB, new_folder(tmp_path / "two"), store, ids)
+    said = [(tmp_path / name / "summary.md").read_text() for name in ("one", "two")]
+    assert "- trimtab: 1.0\n" in said[0] and "not the same" not in said[0]
+    assert "- trimtab: 1.0, 1.1; not the same in all runs\n" in said[1]
+    assert "- kernel: Linux 6.1\n" in said[1]
+
+
 def test_a_claim_is_held_against_the_runs_that_are_there(tmp_path: Path) -> None:
     store = Store(None)
     times = {8: 1.0, 16: 0.1, 150: 3.0}
