@@ -54,6 +54,9 @@ def _class(one: Class, duration_s: float) -> list[str]:
         lines.append(f"  {title:<28}{value.count:>9}{times}")
     errors = ", ".join(f"{kind} {count}" for kind, count in one.errors.items() if count) or "none"
     lines.append(f"  errors: {errors}; resent after an idle close: {one.resent}")
+    # The request of a wrong page has its time above.
+    if any(count for kind, count in one.errors.items() if kind != "wrong_page"):
+        lines.append("  the times of pages and requests are without those that failed, by a time-out too")
     if one.redirected and one.browsing is None:
         lines.append(f"  redirects: {one.redirected} of the requests, not followed: the pages were not asked for")
     lines.append(f"  at the end without a reply: {one.outstanding}, of these not yet sent: {one.unsent}")

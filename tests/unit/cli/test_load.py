@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.test_load_reports import CLASS, SUMMARY, parse
 from trimtab.cli import main
+from trimtab.cli._load_table import table
 
 HERE = "http://127.0.0.1:1/"
 WAGON = ["--workload", "wagon"]
@@ -67,6 +69,13 @@ def test_a_broken_populations_file_says_which_entry(tmp_path: Path, capsys: pyte
     path.write_text('[{"workload": "wagon", "burst": 3}]')
     assert main(["load", HERE, "--populations", str(path)]) == 2
     assert "wagon has no 'burst'" in capsys.readouterr().err
+
+
+def test_a_table_says_whose_times_it_has_where_some_failed() -> None:
+    said = "the times of pages and requests are without those that failed, by a time-out too"
+    whole = {**SUMMARY, "classes": [{**CLASS, "errors": {}}]}
+    assert said in table(parse(SUMMARY))  # type: ignore[arg-type]
+    assert said not in table(parse(whole))  # type: ignore[arg-type]
 
 
 def test_help_has_every_option_of_every_workload_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
