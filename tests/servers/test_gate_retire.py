@@ -13,6 +13,8 @@ from trimtab import processes
 from trimtab.gate.server import server_of
 from trimtab.plants.gate.knobs import LIMIT
 from trimtab.plants.gate.retire import SPARE
+from trimtab.testbed import apache_config
+from trimtab.testbed.apache import module_directory
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 WORKERS, FEW = 40, 4
@@ -85,8 +87,24 @@ def test_a_server_of_threads_gets_no_signal() -> None:
     with under_gate("event", workers=WORKERS) as running:
         before, plant = children(running), running.plant()
         applied = plant.apply({LIMIT: FEW})
-        assert not any("idle processes" in note for note in applied.notes)
         running.pages(BASIC, 3)
+        assert not any("idle processes" in note for note in applied.notes)
+        assert children(running) >= before
+        plant.restore()
+        plant.close()
+
+
+def test_a_prefork_with_a_process_of_a_module_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mod_cgid's daemon ends by SIGUSR1; so does mod_fcgid's, whose end has Apache restart itself at once."""
+    module, modules, text = module_directory() / "mod_cgid.so", apache_config.modules, apache_config.text
+    monkeypatch.setattr(apache_config, "modules", lambda *a: [*modules(*a), ("cgid_module", module)])
+    monkeypatch.setattr(apache_config, "text", lambda *a: f"{text(*a)}ScriptSock cgid.sock\n")
+    with under_gate(workers=WORKERS) as running:
+        until(lambda: len(children(running)) > WORKERS, "not all processes have begun")
+        before, plant = children(running), running.plant()
+        applied = plant.apply({LIMIT: FEW})
+        running.pages(BASIC, 3)
+        assert not any("idle processes" in note for note in applied.notes)
         assert children(running) >= before
         plant.restore()
         plant.close()

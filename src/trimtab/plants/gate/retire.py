@@ -9,6 +9,7 @@ get none.
 
 from __future__ import annotations
 
+import os
 import signal
 
 from trimtab import processes
@@ -23,6 +24,8 @@ PATIENCE_S = 5.0
 """Time in which children that serve someone may become idle; those that do not are left to MaxSpareServers."""
 _PAUSE_S = 0.05
 _PROGRAMS = ("apache2", "httpd")
+_BEGINS = b"apr_proc_other_child_register"
+"""The function by which a module has Apache look after a process of its own."""
 
 
 def retired(server: int | None, limit: int, clock: Clock) -> int:
@@ -34,9 +37,9 @@ def retired(server: int | None, limit: int, clock: Clock) -> int:
         clock: for the pauses between looks.
 
     Returns:
-        how many were told to end; 0 for a server that is not Apache's prefork.
+        how many were told to end; 0 for a server that is not Apache's prefork, or has processes of modules.
     """
-    if server is None or not _is_prefork(server):
+    if server is None or not _is_prefork(server) or _has_helpers(server):
         return 0
     told: set[Process] = set()
     deadline_s = clock.now_s() + PATIENCE_S
@@ -62,6 +65,23 @@ def _is_prefork(server: int) -> bool:
         return False
     same = all(processes.program_of(child) in (program, None) for child in children)
     return same and all(processes.threads_of(child) == 1 for child in children)
+
+
+def _has_helpers(server: int) -> bool:
+    """Whether a module may have begun a process beside the workers; so it is where that cannot be read."""
+    lines = (line.split(maxsplit=5) for line in processes.maps(server))
+    files = {parts[5] for parts in lines if len(parts) == 6}
+    modules = [file for file in files if file.rpartition(b"/")[2].startswith(b"mod_")]
+    return not modules or any(map(_begins_processes, modules))
+
+
+def _begins_processes(module: bytes) -> bool:
+    """Whether a module has the name of that function in it, or cannot be read, as after an upgrade."""
+    try:
+        with open(os.open(module, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return _BEGINS in file.read()
+    except OSError:
+        return True
 
 
 def _idle(children: list[Process]) -> list[Process]:
