@@ -51,13 +51,13 @@ def identify(
         command: the command line, for the record.
 
     Raises:
-        UsageError: there is no such class, a budget is not allowed, the windows are too short for the traffic, or the
-            model is unstable or unidentifiable.
+        UsageError: there is no such class, a budget is not allowed, the two classes have too few processes, the
+            windows are too short for the traffic, or the model is unstable or unidentifiable.
         TrimtabError: the plant ended or refused.
     """
     knobs = experiment.knobs(plant)
     noise = Excitation(experiment.objective, experiment.low, experiment.high, experiment.warm)
-    noise.start(knobs, experiment.seed)
+    noise.require_two(noise.start(knobs, experiment.seed), plant.configuration())
     plant.lease(_LEASED_PERIODS * experiment.period_s)
     refused: list[str] = []
     budgets = by_label(knobs, Role.PROCESS_BUDGET)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.controllers._knob import require
-from trimtab.core import Knob, Move, Objective, Role, Trial
+from trimtab.core import Configuration, Knob, Move, Objective, Role, Trial
 from trimtab.errors import UsageError
 from trimtab.identification.park_miller import bit, seeded
 
@@ -91,13 +91,38 @@ class Excitation:
                 budgets[0].validated(value)
         return ExcitationState(budgets[0], budgets[1], seeded(seed))
 
+    def require_two(self, state: ExcitationState, configuration: Configuration) -> None:
+        """Makes sure that there are two configurations to switch between, those that are asked for.
+
+        Args:
+            state: that before the first window.
+            configuration: what is in force.
+
+        Raises:
+            UsageError: the processes that the two classes have do not allow it.
+        """
+        upper, lower = state.upper, state.lower
+        if upper.name not in configuration or lower.name not in configuration:
+            return
+        total = _total(state, configuration)
+        there = f"{upper.label} and {lower.label} have {total} processes together"
+        found = [self._budget(upper, lower, total, one) for one in (False, True)]
+        for name, asked, budget in zip(("low", "high"), (self.low, self.high), found, strict=True):
+            if asked not in (0, budget):
+                raise UsageError(f"option {name} is {asked}, and {there}: {budget} is the nearest that can be")
+        if found[0] == found[1]:
+            raise UsageError(
+                f"low and high are both {found[0]}, so no model can be identified: {there}; other budgets or workers "
+                "are needed, or another low and high"
+            )
+
     def step(self, state: ExcitationState, trial: Trial) -> tuple[ExcitationState, Move]:
         """The next draw, whatever the window shows."""
         window = trial.window
         upper, lower = (window.configuration.get(knob.name) for knob in (state.upper, state.lower))
         if upper is None or lower is None:
             return state, Move.hold("excitation: the budgets in force are not known")
-        total = state.total or min(upper + lower, window.configuration.get(state.upper.shares) or upper + lower)
+        total = state.total or _total(state, window.configuration)
         generator, one = (state.generator, 0) if state.seen < self.warm else bit(state.generator)
         wanted = self._budget(state.upper, state.lower, total, bool(one))
         now = ExcitationState(state.upper, state.lower, generator, total, state.seen + 1)
@@ -113,6 +138,12 @@ class Excitation:
         least = max(upper.domain.minimum, total - lower.domain.maximum)
         most = min(upper.domain.maximum, total - lower.domain.minimum)
         return upper.domain.clip(max(least, min(most, wanted)))
+
+
+def _total(state: ExcitationState, configuration: Configuration) -> int:
+    """Sum of the two budgets in force, or M where that is less."""
+    both = configuration[state.upper.name] + configuration[state.lower.name]
+    return min(both, configuration.get(state.upper.shares) or both)
 
 
 CONTROLLER = Excitation

@@ -138,6 +138,8 @@ def test_the_report_is_one_file_and_says_what_was_simulated(trimtab: Trimtab, tm
         (("--duration", "5m"), "it takes 750 s or more"),
         (("--low", "90", "--high", "70"), "less than high"),
         (("--high", "4000"), "outside 1..128"),
+        (("--high", "128"), "high is 128, and premium and basic have 128 processes together: 127 is the nearest"),
+        (("--low", "96"), "low and high are both 96, so no model can be identified"),
         (("--kind", "both"), "invalid choice"),
         (("/no/such.toml",), "No such file"),
     ],

@@ -100,3 +100,19 @@ def test_what_makes_no_sense_is_refused(options: dict[str, int], why: str) -> No
 def test_a_budget_outside_the_domain_is_refused_before_the_start() -> None:
     with pytest.raises(UsageError, match=r"outside 1\.\.128"):
         Excitation(OBJECTIVE, high=200).start(budget_knobs(), 0)
+
+
+@pytest.mark.parametrize(("total", "options"), [(2, {}), (3, {}), (128, {"low": 96}), (128, {"high": 64})])
+def test_two_configurations_that_are_one_are_refused_before_the_start(total: int, options: dict[str, int]) -> None:
+    controller, half = Excitation(OBJECTIVE, **options), total // 2
+    there = {"process_budget@premium": total - half, "process_budget@basic": half}
+    with pytest.raises(UsageError, match=f"both .*, so no model .* {total} processes together"):
+        controller.require_two(controller.start(budget_knobs(), 0), there)
+
+
+def test_three_processes_are_enough_where_it_is_said_how_they_are_shared() -> None:
+    controller = Excitation(OBJECTIVE, low=1, high=2)
+    controller.require_two(
+        controller.start(budget_knobs(), 0), {"process_budget@premium": 2, "process_budget@basic": 1}
+    )
+    assert set(budgets(controller, 3, 40, start=(2, 1))) == {1, 2}
