@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind",
         choices=[kind.value for kind in Kind],
-        help="delay ratio or delay (default: the SPEC's, or relative)",
+        help="delay ratio, its logarithm, or delay (default: what 'trimtab guarantee' identifies for the SPEC, "
+        "logarithmic for its ratios; without a SPEC relative)",
     )
     parser.add_argument(
         "--classes",
@@ -147,16 +148,18 @@ def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Ex
 
 
 def _kind(args: argparse.Namespace, spec: Spec | None) -> Kind:
-    """Which delay is modelled.
+    """Which delay is modelled: the one for which a guarantee without a model would identify the server.
 
     Raises:
         UsageError: the SPEC asks for both.
     """
     if args.kind is not None:
         return Kind(args.kind)
-    if spec is not None and spec.guarantee is Guarantee.HYBRID:
-        raise UsageError("the hybrid guarantee has two models: name one with --kind relative or --kind absolute")
-    return Kind.ABSOLUTE if spec is not None and spec.guarantee is Guarantee.ABSOLUTE else Kind.RELATIVE
+    if spec is None:
+        return Kind.RELATIVE
+    if spec.guarantee is Guarantee.HYBRID:
+        raise UsageError("the hybrid guarantee has two models: name one with --kind logarithmic or --kind absolute")
+    return Kind.ABSOLUTE if spec.guarantee is Guarantee.ABSOLUTE else Kind.LOGARITHMIC
 
 
 def _delay(spec: Spec | None, name: str) -> str:

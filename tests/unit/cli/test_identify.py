@@ -115,6 +115,38 @@ def test_a_spec_says_what_is_guaranteed_and_how_often_it_is_sampled(trimtab: Tri
     assert taken == [({"premium": 64, "basic": 64}, 128)], "a plant that is made for this run is made like the SPEC's"
 
 
+@pytest.mark.parametrize(
+    ("guarantee", "weights", "kind"),
+    [("relative", ("1", "3"), "logarithmic"), ("absolute", ('"10s"', '"30s"'), "absolute")],
+)
+def test_a_spec_s_model_is_of_the_kind_that_its_guarantee_identifies(
+    trimtab: Trimtab, tmp_path: Path, guarantee: str, weights: tuple[str, str], kind: str
+) -> None:
+    spec, path = tmp_path / "shop.toml", tmp_path / "model.json"
+    first, second = weights
+    text = SPEC.replace('"absolute"', f'"{guarantee}"')
+    spec.write_text(
+        text.replace('desired = "10s"', f"desired = {first}").replace('desired = "30s"', f"desired = {second}")
+    )
+    absolute = ("--absolute",) if kind == "absolute" else ()
+    said = trimtab(
+        *("identify", spec, "--plant", "difference", *absolute, "--noise", "0.01", "--duration", "2m"),
+        *("--warm", "8s", "--model-file", path),
+    )
+    assert said.code == 0, said.err
+    assert read_model(path).pair.kind == kind
+
+
+def test_of_a_hybrid_spec_one_of_the_models_that_its_guarantee_takes_is_to_be_named(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
+    spec = tmp_path / "shop.toml"
+    spec.write_text(SPEC.replace('"absolute"', '"hybrid"'))
+    said = trimtab("identify", spec, "--plant", "difference")
+    assert said.code == 2
+    assert "name one with --kind logarithmic or --kind absolute" in said.err
+
+
 def test_the_report_is_one_file_and_says_what_was_simulated(trimtab: Trimtab, tmp_path: Path) -> None:
     trimtab("identify", "--plant", "difference", "--report", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
