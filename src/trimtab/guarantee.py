@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 WITHIN = 0.1
 """A class is within its guarantee when the quotient is this near to 1; the paper's steady-state error."""
+LEAST_DELAY_S = 0.001
+"""Delays below it are not told apart: nobody waits, and their ratio says nothing."""
 RELATIVE, ABSOLUTE, HYBRID = "relative", "absolute", "hybrid"
 
 
@@ -42,11 +44,15 @@ class DelayGuarantee:
     delays: tuple[str, ...]
 
     def ratio(self, window: Window, k: int) -> float | None:
-        """V_k; None for the first class and where one of the two delays was not measured or is 0."""
+        """V_k; None for the first class, where one of the two delays was not measured or the upper one is 0, and
+        where nobody waits.
+        """
         if k == 0:
             return None
         above, below = (window.readings.get(self.delays[i]) for i in (k - 1, k))
-        return below / above if above and below is not None else None
+        if not above or below is None or max(above, below) < LEAST_DELAY_S:
+            return None
+        return below / above
 
     def desired_ratio(self, k: int) -> float:
         """W_k / W_(k-1), for k of 1 or more."""
@@ -97,6 +103,7 @@ class Score:
             go far beyond any standard deviation.
         within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
         windows: how many had a quotient.
+        at_most: True where a quotient below 1 keeps the guarantee too, that of a delay.
     """
 
     name: str
@@ -106,11 +113,14 @@ class Score:
     quotient_half: tuple[float, float]
     within: float | None
     windows: int
+    at_most: bool = False
 
     @property
     def kept(self) -> bool | None:
-        """Whether the quotient of the stretch is within 10 % of 1; None when there was none."""
-        return None if self.quotient is None else is_within(self.quotient)
+        """Whether the quotient of the stretch is within 10 % of 1, or below where that will do; None for none."""
+        if self.quotient is None:
+            return None
+        return is_within(max(1.0, self.quotient) if self.at_most else self.quotient)
 
 
 def is_within(quotient: float) -> bool:
@@ -153,6 +163,7 @@ def _score(guarantee: DelayGuarantee, windows: Sequence[Window], k: int) -> Scor
         _half(quotients),
         len(near) / len(quotients) if quotients else None,
         len(quotients),
+        guarantee.kind == ABSOLUTE,
     )
 
 

@@ -23,6 +23,8 @@ def seen(a: float | None, b: float | None) -> Window:
         ("relative", (1, 3), 2.0, 6.6, (None, pytest.approx(1.1))),
         ("relative", (1, 3), 0.0, 6.0, (None, None)),
         ("relative", (1, 3), None, 6.0, (None, None)),
+        ("relative", (1, 3), 0.00002, 0.00003, (None, None)),
+        ("relative", (1, 3), 0.00002, 0.002, (None, pytest.approx(100 / 3))),
         ("absolute", (4, 8), 5.0, 8.0, (1.25, 1.0)),
         ("absolute", (4, 8), None, 4.0, (None, 0.5)),
         ("hybrid", (4, 8), 2.0, 5.0, (1.0, 1.25)),
@@ -46,6 +48,20 @@ def test_a_score_has_the_mean_the_spread_and_the_share_within_a_tenth() -> None:
     assert second.quotient_half == pytest.approx((1.05, 1.3))
     assert second.within == pytest.approx(2 / 3)
     assert (second.windows, second.kept) == (3, False)
+
+
+def test_a_server_on_which_nobody_waits_breaks_no_guarantee() -> None:
+    """A worker takes each connection within some tens of microseconds, whatever the budgets are."""
+    idle = [seen(0.00002, 0.00003)] * 4
+    assert [score.kept for score in scores(guaranteed("relative", (1, 3)), idle)] == [None, None]
+    assert [score.kept for score in scores(guaranteed("absolute", (4, 8)), idle)] == [True, True]
+    assert [score.kept for score in scores(guaranteed("hybrid", (4, 8)), idle)] == [True, None]
+
+
+def test_a_delay_that_is_too_long_breaks_an_absolute_guarantee_and_a_shorter_one_keeps_it() -> None:
+    first, second = scores(guaranteed("absolute", (4, 8)), [seen(5.0, 2.0)] * 4)
+    assert (first.kept, second.kept) == (False, True)
+    assert (second.quotient, second.within) == (0.25, 0.0)
 
 
 def test_one_window_with_a_delay_near_zero_does_not_decide_about_a_ratio() -> None:

@@ -16,7 +16,7 @@ HEAD = (
 )
 _BASIS = (
     f"second half of every run; a guarantee is kept when the mean of what was measured is within {WITHIN:.0%} of the "
-    "desired"
+    "desired, one of a delay also when it is shorter; windows in which nobody waits say nothing of ratios"
 )
 
 
@@ -43,7 +43,7 @@ def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> t
         )
         unknown = [score.name for k, score in enumerate(found) if score.kept is None and _is_promised(guarantee, k)]
         if all(score.kept is None for score in found):
-            text, verdict = "nothing can be said, no delay was measured", Verdict.UNMEASURED
+            text, verdict = "nothing can be said: nobody waited, or no delay was measured", Verdict.UNMEASURED
         elif unknown and not broken:
             text = f"kept, but of {' and '.join(unknown)} nothing can be said"
         said.append(text if len(groups) == 1 else f"{label} {text}")

@@ -101,6 +101,19 @@ def test_a_guarantee_is_not_called_kept_for_a_class_of_which_nobody_was_served(
     assert table[1][3:5] == ("none", share)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("relative", "Relative delay guarantee: nothing can be said: nobody waited, or no delay was measured"),
+        ("absolute", "Absolute delay guarantee: kept"),
+    ],
+)
+def test_a_guarantee_is_not_called_broken_where_nobody_waits(store: Store, kind: str, said: str) -> None:
+    (track,) = tracks(store, [write_guarantee(store, kind, windows=4)])
+    idle = replace(track, windows=tuple(replace(w, readings={A: 0.00002, B: 0.00003}) for w in track.windows))
+    assert class_verdict.judge({"": [idle]}, promised([idle]))[0].headline == said
+
+
 def test_a_run_that_tunes_has_no_table_of_classes(store: Store) -> None:
     text = render(store, [write_run(store, "trim", always(whole(1.0)))])
     assert "Class by class" not in text
