@@ -8,7 +8,9 @@ not tangibly smaller, so it takes the second.
     fit = 1 - rms / (standard deviation of V)
 
 Departures from the paper: it judges by eye. A tangible difference is given a number here, and the errors of all
-orders are taken over the same samples.
+orders are taken over the same samples. Its initial values, 1 for every parameter with 1/10 of an equation's weight,
+are of delays of tens of seconds. Against differences of milliseconds they would outweigh all windows of a run, so
+while an absolute model is estimated its outputs are in a unit in which their root mean square is `USUAL_OUTPUT`.
 
 A model is identifiable when its data say that the input has an effect: the sum of its b_j is at least `LEAST_T`
 standard errors from 0. The standard errors follow from R, which approaches (sum of q q^T)^-1.
@@ -30,6 +32,8 @@ from trimtab.identification.signals import Equation, Kind, Pair, Sample, equatio
 TANGIBLE_RATIO = 0.1
 """About the standard error of an error that is known from the 50 windows of such a run, 1 / sqrt(2 * 50)."""
 LEAST_T = 2.0
+USUAL_OUTPUT = 10.0
+"""What the paper's are in order of magnitude, in seconds: by Eq. (6c) 32 processes make 6."""
 LEAST_PER_PARAMETER = 3
 """A model needs this many equations for each parameter."""
 
@@ -72,12 +76,21 @@ class Prediction:
     predicted: float
 
 
-def estimated(found: Sequence[Equation], order: int) -> tuple[Estimate, ...]:
-    """The estimate after each equation of a run, Eq. (3) to (5)."""
+def estimated(found: Sequence[Equation], order: int, kind: Kind) -> tuple[Estimate, ...]:
+    """The estimate after each equation of a run, Eq. (3) to (5).
+
+    Args:
+        found: its equations, at least one.
+        order: n.
+        kind: ratios have no unit, differences of delays have.
+    """
+    rms = math.hypot(*(one.output for one in found)) / math.sqrt(len(found))
+    unit = rms / USUAL_OUTPUT if kind is Kind.ABSOLUTE and rms > 0 else 1.0
     estimates, estimate = [], initial(order)
     for one in found:
-        estimate = updated(estimate, one.regressor, one.output)
-        estimates.append(estimate)
+        past, inputs = one.regressor[:order], one.regressor[order:]
+        estimate = updated(estimate, (*(value / unit for value in past), *inputs), one.output / unit)
+        estimates.append(_in_seconds(estimate, unit))
     return tuple(estimates)
 
 
@@ -163,7 +176,7 @@ def _candidate(
         )
     if len({one.regressor[order] for one in found}) < 2:
         raise UsageError("the model cannot be identified: the input never changed")
-    estimate = estimated(found, order)[-1]
+    estimate = estimated(found, order, pair.kind)[-1]
     model = Model.of(estimate.theta)
     judged = predictions(model, validation, pair, widest)
     if len(judged) < 2:
@@ -173,6 +186,18 @@ def _candidate(
     errors, t = _certainty(estimate, found)
     fit_ratio = 1 - rms / deviation if deviation else 0.0
     return Candidate(model, errors, t, rms, fit_ratio, len(found), len(judged))
+
+
+def _in_seconds(estimate: Estimate, unit: float) -> Estimate:
+    """The estimate as it is for outputs that are not in units: the b_j are outputs per input, R one over q^2."""
+    order = estimate.order
+    per = [1 / unit] * order + [1.0] * order
+    theta = (*estimate.theta[:order], *(unit * b for b in estimate.theta[order:]))
+    spread = tuple(
+        tuple(value * own * other for value, other in zip(row, per, strict=True))
+        for row, own in zip(estimate.spread, per, strict=True)
+    )
+    return Estimate(theta, spread, estimate.equations, unit * unit * estimate.squared_error)
 
 
 def _certainty(estimate: Estimate, found: Sequence[Equation]) -> tuple[tuple[float, ...], float]:

@@ -94,7 +94,7 @@ def analysed(
     chosen = signed(identifiable(selected(candidates)), pair.kind)
     widest = max(orders)
     found = tuple(equations(first, pair.kind, chosen.model.order, widest))
-    estimates = estimated(found, chosen.model.order)
+    estimates = estimated(found, chosen.model.order, pair.kind)
     trace = tuple((training[one.index].index, est) for one, est in zip(found, estimates, strict=True))
     predicted = {c.model.order: predictions(c.model, second, pair, widest) for c in candidates}
     gaps = (len(first) - chosen.equations, len(second) - chosen.checked)

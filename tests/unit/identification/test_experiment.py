@@ -66,6 +66,23 @@ def test_an_absolute_delay_is_identified_from_differences() -> None:
     assert best.model.theta == pytest.approx(PAPER[Kind.ABSOLUTE].theta, abs=0.01)
 
 
+def test_delays_of_milliseconds_are_identified_as_those_of_seconds_are() -> None:
+    """The same server a thousand times as fast: what is not an output per input is the same, errors included."""
+    pair, (a, b) = Pair(Kind.ABSOLUTE, "premium", "basic"), (PAPER[Kind.ABSOLUTE].a, PAPER[Kind.ABSOLUTE].b)
+    slow, fast = (
+        found(DifferencePlant(Model(a, tuple(one * unit for one in b)), False, unit / 2), Experiment(pair))
+        for unit in (1.0, 0.001)
+    )
+    assert fast.chosen.model.order == slow.chosen.model.order
+    for one, other in zip(fast.candidates, slow.candidates, strict=True):
+        assert one.model.a == pytest.approx(other.model.a, rel=1e-6)
+        assert one.model.gain == pytest.approx(other.model.gain / 1000, rel=1e-6)
+        assert (one.t, one.fit_ratio) == pytest.approx((other.t, other.fit_ratio), rel=1e-6)
+        order = one.model.order
+        assert one.errors[:order] == pytest.approx(other.errors[:order], rel=1e-6)
+    assert fast.model.gain == pytest.approx(PAPER[Kind.ABSOLUTE].gain / 1000, rel=0.2)
+
+
 def test_gaps_are_skipped_and_counted() -> None:
     plant = DifferencePlant(PAPER[Kind.RELATIVE], noise=0.05, missing=frozenset({20, 21, 40}))
     result = found(plant, Experiment(PAIR))
