@@ -136,9 +136,15 @@ def _require_used(args: argparse.Namespace, name: str, given: bool) -> None:
     Raises:
         UsageError: one would be.
     """
-    of_gains = ("gain", "zero", "model", "model_file", "absolute_gain", "absolute_zero", "absolute_model", "settling")
-    why = f"--controller {STATIC}" if name == STATIC else "a gain or a model"
-    for option in (*of_gains, "identify") if name == STATIC else ("identify",) if given else ():
+    models = ("model", "model_file", "absolute_model")
+    of_gains = ("gain", "zero", "absolute_gain", "absolute_zero", *models, "settling")
+    useless: tuple[str, ...] = ("identify",) if given else ()
+    why = "a gain or a model"
+    if name == STATIC:
+        useless, why = (*of_gains, "identify"), f"--controller {STATIC}"
+    elif given and all(getattr(args, option) is None for option in models):
+        useless, why = ("identify", "settling"), "a gain"
+    for option in useless:
         if getattr(args, option) is not None:
             raise UsageError(f"--{option.replace('_', '-')} has no meaning with {why}")
 

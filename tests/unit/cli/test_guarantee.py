@@ -192,7 +192,9 @@ def test_json_is_one_object_per_line(guarantee: Trimtab) -> None:
     ("arguments", "says"),
     [
         (("--gain", "0.3"), "--gain and --zero belong together"),
-        ((*GAINS, "--identify", "10m"), "--identify has no meaning with a gain or a model"),
+        ((*GAINS, "--identify", "10m"), "--identify has no meaning with a gain"),
+        (("--model", "0.7,0.9", "--identify", "10m"), "--identify has no meaning with a gain or a model"),
+        ((*GAINS, "--settling", "10m"), "--settling has no meaning with a gain"),
         (("--controller", "static", *GAINS), "--gain has no meaning with --controller static"),
         (("--controller", "static", "--settling", "10m"), "--settling has no meaning with --controller static"),
         ((*GAINS, "--model", "0.7,0.9"), "two ways to say the same"),
