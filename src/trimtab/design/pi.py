@@ -40,6 +40,8 @@ _GAINS, _ZEROS, _ROUNDS = 48, 25, 3
 _GAIN_RANGE = (1e-2, 1e2)
 """The gains that are tried, times the model's own gain."""
 _LARGEST_ZERO = 0.98
+_MOST = 1e60
+"""A gain or a zero above it, also by the model's, is a slip of the keyboard, and leaves the poles no digits."""
 _TRIED_POINTS = 64
 """Frequencies at which the margin of a candidate is looked at; that of the result is exact."""
 
@@ -112,6 +114,8 @@ def judged(model: Model, gain: float, zero: float, specification: Specification)
     largest = gain * (1.0 + abs(zero)) * sum(map(abs, model.b))
     if not 0.0 < abs(largest) < math.inf:
         raise UsageError(f"gain {gain:g}, zero {zero:g}: both must be finite, and the gain not 0")
+    if abs(largest) > _MOST or abs(gain) > _MOST or abs(zero) > _MOST:
+        raise UsageError(f"gain {gain:g}, zero {zero:g}, model {model}: too large to compute with")
     loop = Loop(model, gain, zero)
     response = loop.step_response()
     stable = loop.radius() < 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from trimtab.drawing import Figure
 from trimtab.report.sheet import Plot, Table, sheet
 from trimtab.report.style import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 
+MOST_SHOWN = 10.0
+"""A response that leaves all bounds is drawn up to so many times the reference."""
 SHOWN_FACTOR = 20.0
 """The locus is drawn up to this many times the gain of the design."""
 
@@ -76,14 +79,15 @@ def _step(axes: Any, design: Design, specification: Specification) -> None:
     times = [index * design.period_s for index in range(len(design.response))]
     band = specification.band_ratio
     axes.axhspan(1 - band, 1 + band, color=GREEN, alpha=0.2, label=f"reference ± {band:.0%}")
-    axes.plot(times, design.response, "o-", color=BLUE, markersize=4, linewidth=1.2, label="predicted output")
+    response = [value if abs(value) <= MOST_SHOWN else math.nan for value in design.response]
+    axes.plot(times, response, "o-", color=BLUE, markersize=4, linewidth=1.2, label="predicted output")
     axes.axvline(specification.settling_s, color=RED, linestyle="--", linewidth=1.0, label="wanted settling time")
     if design.settling_s is not None:
         text = f"settles in {design.settling_s:g} s"
         axes.axvline(design.settling_s, color=ORANGE, linestyle=":", linewidth=1.6, label=text)
-    shown = [value for at, value in zip(times, design.response, strict=True) if at <= last_s]
+    shown = [value for at, value in zip(times, response, strict=True) if at <= last_s and not math.isnan(value)]
     axes.set_xlim(0, last_s)
-    axes.set_ylim(min(0.0, 1.05 * min(shown)), 1.05 * max(1.0 + band, *shown))
+    axes.set_ylim(1.05 * min(0.0, *shown), 1.05 * max(1.0 + band, *shown))
     axes.set_title("Predicted step response")
     axes.set_xlabel("time in s")
     axes.set_ylabel("output, of the reference")

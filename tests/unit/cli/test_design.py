@@ -55,6 +55,16 @@ def test_the_json_of_a_response_that_leaves_all_bounds_is_json(trimtab: Trimtab)
     assert (said.code, found["stable"], found["step_response"][-1]) == (0, False, None)
 
 
+@pytest.mark.parametrize("gain", ["30", "1e30", "-1e30"])
+def test_a_response_that_leaves_all_bounds_is_drawn_as_far_as_can_be_seen(
+    trimtab: Trimtab, tmp_path: Path, gain: str
+) -> None:
+    plot = tmp_path / "plot.svg"
+    said = trimtab("design", "poles", "--model", RELATIVE, f"--gain={gain}", "--zero", "0.05", "--plot", plot)
+    assert (said.code, said.err) == (0, "")
+    assert "not stable" in said.out and "<svg" in plot.read_text()
+
+
 @pytest.mark.parametrize("name", ["plot.svg", "plot.html"])
 def test_the_figures_are_one_file(trimtab: Trimtab, tmp_path: Path, name: str) -> None:
     said = trimtab("design", "--model", RELATIVE, "--plot", tmp_path / name)
@@ -103,6 +113,9 @@ def test_a_model_file_brings_its_period(trimtab: Trimtab, tmp_path: Path) -> Non
         (("poles", "--model", RELATIVE, "--gain", "0.3"), "needs --gain and --zero"),
         (("poles", "--model", RELATIVE, "--gain", "nan", "--zero", "0"), "gain nan, zero 0: both must be finite"),
         (("poles", "--model", RELATIVE, "--gain", "1", "--zero", "inf"), "gain 1, zero inf: both must be finite"),
+        (("poles", "--model", RELATIVE, "--gain", "1e300", "--zero", "0", "--plot", "a.svg"), "too large to compute"),
+        (("poles", "--model", RELATIVE, "--gain", "1", "--zero", "1e300", "--plot", "a.svg"), "too large to compute"),
+        (("poles", "--model", "0.5,1e300", "--gain", "1", "--zero", "0", "--plot", "a.svg"), "too large to compute"),
         (("poles", "--model", RELATIVE, "--gain", "0", "--zero", "0"), "and the gain not 0"),
         (("poles", "--model", "1.2,1", "--gain", "0.3", "--zero", "0"), "unstable"),
         (("--model", RELATIVE, "--plot", "picture.png"), "ends in .svg or .html"),
