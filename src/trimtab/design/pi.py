@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.design.poles import Loop, horizon, nyquist_distance, radius, stepped
+from trimtab.design.poles import INSIDE, Loop, horizon, nyquist_distance, radius, stepped
 from trimtab.design.specification import Specification, overshoot_ratio, settling_samples
 from trimtab.errors import UsageError
 from trimtab.identification.model import Model
@@ -79,7 +79,7 @@ class Design:
     @property
     def stable(self) -> bool:
         """Whether every pole is inside the unit circle."""
-        return all(abs(pole) < 1 for pole in self.poles)
+        return all(abs(pole) < INSIDE for pole in self.poles)
 
     def body(self) -> dict[str, Any]:
         """This design as JSON has it: complex numbers as [real, imaginary], an infinite margin as null."""
@@ -118,7 +118,7 @@ def judged(model: Model, gain: float, zero: float, specification: Specification)
         raise UsageError(f"gain {gain:g}, zero {zero:g}, model {model}: too large to compute with")
     loop = Loop(model, gain, zero)
     response = loop.step_response()
-    stable = loop.radius() < 1
+    stable = loop.radius() < INSIDE
     settled = settling_samples(response, specification.band_ratio) if stable else None
     return Design(
         model=model,
@@ -225,7 +225,7 @@ class _Search:
     def meets(self, point: _Tried) -> bool:
         """Whether a point meets the specification; with integral control the steady-state error is then 0."""
         slowest = radius(self.model, point.gain, point.zero)
-        if slowest >= 1:
+        if slowest >= INSIDE:
             return False
         length = max(self.horizon, horizon(slowest)) + 1
         response = stepped(self.model, point.gain, point.zero, length)

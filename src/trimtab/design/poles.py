@@ -35,6 +35,10 @@ from trimtab.identification.model import Model
 SHOWN_SAMPLES = 20
 """A step response is drawn for at least this many samples."""
 
+INSIDE = 1 - 1e-9
+"""A pole as near to the unit circle as this is on it: with a zero of 1, which takes the integral part away, that at 1
+stays, and rounding moves it to either side."""
+
 _LONGEST = 2000
 _NEGLIGIBLE = 1e-3
 
@@ -92,13 +96,13 @@ class Loop:
 
     def stability_margin(self) -> float:
         """The least distance of the Nyquist curve from -1; 0 for a loop that is not stable."""
-        if self.radius() >= 1:
+        if self.radius() >= INSIDE:
             return 0.0
         return float(nyquist_distance(self.model, np.array([self.gain]), np.array([self.zero]))[0])
 
     def gain_margin(self) -> float:
         """The factor of the gain at which the loop becomes unstable; infinite when none does, 0 when it is."""
-        if self.radius() >= 1:
+        if self.radius() >= INSIDE:
             return 0.0
         from scipy.optimize import brentq
 

@@ -49,6 +49,13 @@ def test_a_design_that_is_not_stable_is_judged_and_not_refused(trimtab: Trimtab)
     assert "not met, the closed loop is not stable" in said.out
 
 
+def test_a_zero_that_takes_the_integral_part_away_leaves_a_loop_that_is_not_stable(trimtab: Trimtab) -> None:
+    model = "1.9,-0.9025,0.1,-0.1001"
+    said = trimtab("design", "poles", "--model", model, "--gain", "1", "--zero", "1", "--json")
+    assert (said.code, said.err) == (0, "")
+    assert json.loads(said.out)["stable"] is False
+
+
 def test_the_json_of_a_response_that_leaves_all_bounds_is_json(trimtab: Trimtab) -> None:
     said = trimtab("design", "poles", "--model", RELATIVE, "--gain", "1e30", "--zero", "0.1", "--json")
     found = json.loads(said.out, parse_constant=pytest.fail)
