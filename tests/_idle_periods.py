@@ -111,6 +111,7 @@ class Loop:
         wait_s: mean wait for a worker, from the workers that idle connections hold.
         holding: share of an idle connection's time in which it holds a worker.
         service_s: a worker's time for a request; None where it is not measured.
+        own_s: the server's own keep-alive time; 0 where it is not seen.
     """
 
     controller: Controller
@@ -120,6 +121,7 @@ class Loop:
     wait_s: Callable[[float], float] = lambda held: 0.001
     holding: float = 1.0
     service_s: float | None = None
+    own_s: float = 0.0
     seed: int = 0
     duration_s: float = 5.0
     knob: Knob = field(default_factory=time_knob)
@@ -137,6 +139,8 @@ class Loop:
         for _ in range(windows):
             lengths, asks = mixture.draw(self.rng, round(rate_hz * self.duration_s))
             readings = dict(ended(lengths, asks, self.time_ms / 1e3, self.rng))
+            if self.own_s:
+                readings["server_keep_alive_s"] = self.own_s
             idle = rate_hz * float(np.mean(np.minimum(lengths, self.time_ms / 1e3)))
             readings |= {"idle_connections": idle, "idle_held_workers": idle * self.holding}
             readings |= {"connection_setup_s": 0.01, "accept_queue_delay_s": self.wait_s(idle * self.holding)}

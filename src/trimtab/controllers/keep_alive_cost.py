@@ -73,6 +73,8 @@ INTERVALS = 200
 """Idle periods below which nothing is decided: with them the standard error of a share is at most 3.5 %."""
 BAND = 0.1
 """Relative distance from the best time within which nothing is moved: the precision that INTERVALS periods allow."""
+USUAL_S = 15.0
+"""The longest time that is set where the server's own is not seen: sugiki2005 starts from it."""
 SETUP_S = 0.01
 """Worker time of a new connection until it is measured: a handshake on a local network and a fork's share."""
 
@@ -93,6 +95,7 @@ class CostState:
         places: connection capacity of a server on which idle connections hold no worker.
         side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
         since: windows in a row on that side.
+        own_s: the server's own time, in seconds; 0 where it was not seen.
     """
 
     knob: Knob
@@ -106,6 +109,7 @@ class CostState:
     places: Capacity = field(default_factory=Capacity)
     side: int = 0
     since: int = 0
+    own_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,8 @@ class KeepAliveCost:
         memory: idle periods that are remembered at most.
         worthwhile: new connections per idle period that a move has to save.
         shortest_s: shortest time that it sets.
-        longest_s: longest time that it sets where none longer was in force.
+        longest_s: longest time that it sets where none longer was in force; 0 for the server's own, for which there
+            is memory, or 15 s where that is not seen.
 
     Raises:
         UsageError: an option has a value that cannot be used.
@@ -154,13 +159,14 @@ class KeepAliveCost:
     memory: float = 10_000.0
     worthwhile: float = 0.01
     shortest_s: float = 0.05
-    longest_s: float = 15.0
+    longest_s: float = 0.0
 
     def __post_init__(self) -> None:
         require(0 < self.target <= 1, "target", self.target, "a share above 0, to 1")
         for name in ("wait_s", "fall_s", "round_trip_s", "shortest_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
-        require(self.longest_s >= self.shortest_s, "longest_s", self.longest_s, "shortest_s or more")
+        fits = self.longest_s == 0 or self.longest_s >= self.shortest_s
+        require(fits, "longest_s", self.longest_s, "0, or shortest_s or more")
         require(self.memory >= INTERVALS, "memory", self.memory, f"{INTERVALS} or more")
         require(self.worthwhile >= 0, "worthwhile", self.worthwhile, "0 or more")
 
@@ -195,11 +201,12 @@ class KeepAliveCost:
         if tally is state.tally:
             return state, Move.hold("no idle period ended, so nothing is known of the time between requests")
         state = replace(state, tally=tally, prices=state.prices.measured(r), free=is_free(r, state.free))
-        state = replace(state, longest_s=max(state.longest_s, now / 1e3))
+        own_s = r.get("server_keep_alive_s", state.own_s)
+        state = replace(state, longest_s=max(state.longest_s, now / 1e3), own_s=own_s)
         if tally.total < INTERVALS:
             return state, Move.hold(f"{tally.total:.0f} idle periods so far, {INTERVALS} are needed", "gather")
         curve = Survival(tally)
-        floor_s, end_s = self._floor(curve, now / 1e3, max(self.longest_s, state.longest_s))
+        floor_s, end_s = self._floor(curve, now / 1e3, max(self.longest_s or USUAL_S, state.longest_s))
         least_s = self.shortest_s if state.cutting else floor_s
         state = replace(state, prices=self._ascended(state, window, curve, least_s))
         state = self._cramped(state, window, curve, (now / 1e3, floor_s, end_s))
@@ -209,6 +216,10 @@ class KeepAliveCost:
         if state.cutting and wanted.time_s >= end_s > 0:
             state = replace(state, cutting=False)
         return self._moved(state, now, wanted)
+
+    def _longest(self, state: CostState) -> float:
+        """The longest time that may be set where bursts end sooner, in seconds."""
+        return max(self.longest_s or state.own_s or USUAL_S, self.shortest_s, state.longest_s)
 
     def _floor(self, curve: Survival, now_s: float, longest_s: float) -> tuple[float, float]:
         """The shortest time that may be set, and where bursts end, in seconds."""
@@ -263,7 +274,7 @@ class KeepAliveCost:
     ) -> Wanted:
         """The best time with its reason; while workers are scarce none longer than out of the bursts."""
         p = state.prices
-        longest_s = max(now_s, floor_s) if p.scarce_s > 0 else max(self.longest_s, state.longest_s)
+        longest_s = max(now_s, floor_s) if p.scarce_s > 0 else self._longest(state)
         most_s = max(min(state.longest_s, state.places.ceiling_s), floor_s)
         time_s = most_s if state.free else cheapest_s(curve, p, floor_s, longest_s)
         more = curve.asked(time_s) - curve.asked(now_s)

@@ -12,6 +12,7 @@ and histograms in a mapped file. Reading them touches neither the server nor the
 | connections_cut_rate_hz       | idle periods that the shim ended / time                                  |
 | connections_expired_rate_hz   | idle periods that the server ended by itself / time                      |
 | connections_left_rate_hz      | idle periods that the client ended / time                                |
+| server_keep_alive_s           | time that the server itself last asked for; absent where it was not seen |
 | connection_setup_s            | wait for the first request + its service - service of the later requests |
 | intervals_50ms@I, intervals@I | request intervals by bins                                                |
 | intervals_ended@I             | idle periods that the shim or the server ended, by bins: censored        |
@@ -55,6 +56,7 @@ class KeepAlive(MappedWindow[State]):
         Metric("connections_cut_rate_hz", "Hz", "idle connections ended per second at the keep-alive time"),
         Metric("connections_expired_rate_hz", "Hz", "idle connections ended per second by the server itself"),
         Metric("connections_left_rate_hz", "Hz", "idle connections ended per second by the client"),
+        Metric("server_keep_alive_s", "s", "time after which the server itself would end an idle connection"),
         Metric("connection_setup_s", "s", "mean worker time that a new connection costs more than a further request"),
         Metric("intervals_50ms", "intervals", "request intervals by bins of 50 ms, from 0", "hist", True),
         Metric("intervals", "intervals", "request intervals by logarithmic bins, eight to the octave", "", True),
@@ -90,6 +92,8 @@ class KeepAlive(MappedWindow[State]):
         }
         if intervals > 0:
             readings["request_interval_s"] = (two.interval_ns - one.interval_ns) / intervals / _NS
+        if two.server_ms > 0:
+            readings["server_keep_alive_s"] = two.server_ms / 1e3
         setup_s = _setup_s(first, last)
         if setup_s is not None and setup_s > 0:
             readings["connection_setup_s"] = setup_s

@@ -54,6 +54,36 @@ def test_at_given_prices_it_comes_to_the_least_cost_that_there_is(earning_hz: fl
     assert costs[0] - min(costs) < 0.03, (final_s, times_s[np.argmin(costs)])
 
 
+# Workers in plenty.
+
+
+@pytest.mark.parametrize(
+    ("own_s", "start_ms", "options", "least_ms", "most_ms"),
+    [
+        (5.0, 5000, {}, 5000, 5000),
+        (5.0, 3000, {}, 4000, 5000),
+        (5.0, 9000, {}, 9000, 9000),
+        (5.0, 5000, {"longest_s": 10.0}, 8000, 10_000),
+        (0.0, 5000, {}, 8000, 15_000),
+    ],
+    ids=["its own", "up to its own", "what was in force", "as long as is said", "not seen"],
+)
+def test_an_idle_connection_holds_its_worker_no_longer_than_the_operator_has_it(
+    own_s: float, start_ms: int, options: dict[str, float], least_ms: int, most_ms: int
+) -> None:
+    """Workers are plenty as long as there is memory for them, of which nothing is known here."""
+    clients = Mixture(burst_s=0.1, think_s=4.0)
+    loop = Loop(build(**options), clients, start_ms, rate_hz=100.0, own_s=own_s, duration_s=2.0).run(400)
+    assert max(loop.times_ms) <= most_ms
+    assert loop.time_ms >= least_ms
+
+
+def test_bursts_are_not_cut_by_a_servers_own_time_that_is_too_short() -> None:
+    loop = Loop(build(), LARGE, 250, own_s=0.25, duration_s=2.0).run(60)
+    assert lost(LARGE, 250) > 0.9
+    assert lost(LARGE, loop.time_ms) < 0.1 and loop.time_ms < 1500
+
+
 # Scarce workers.
 
 

@@ -36,6 +36,7 @@ def test_a_window_holds_what_was_counted_in_it_alone(tmp_path: Path) -> None:
             "connections_cut_rate_hz": 0.5,
             "connections_expired_rate_hz": 0.2,
             "connections_left_rate_hz": 1.0,
+            "server_keep_alive_s": 5.0,
             "intervals_50ms@4": 5,
             "intervals_50ms@1023": 15,
             "intervals@200": 5,
