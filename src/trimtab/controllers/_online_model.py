@@ -25,6 +25,9 @@ TYPICAL_RATIO = 0.25
 """Share of an even budget by which an input is taken to move, for the weight of the first model."""
 TRUST = 10.0
 """How many times as strongly the a_j of the first model are believed as its b_j."""
+GROWN = 100.0
+"""While the trace of R is more than this many times that of the first model, the loop tells nothing, and nothing is
+forgotten. In seconds it is large from the start where delays are milliseconds."""
 RECENT = 8
 """A loop whose input has not moved for this many windows teaches nothing."""
 _LEAST_SCALE = 1e-6
@@ -70,10 +73,11 @@ class OnlineModel:
         length = max(RECENT, needed(self.kind, order))
         samples = tuple((*old, new)[-length:] for old, new in zip(before, found, strict=True))
         estimate, weight = self.estimate, self.forgetting
+        most = GROWN * sum(row[j] for j, row in enumerate(self.first.spread))
         for one in samples:
             row = equation(one, self.kind, order)
             if row is not None and _moved(one):
-                estimate, weight = updated(estimate, row.regressor, row.output, weight), 1.0
+                estimate, weight = updated(estimate, row.regressor, row.output, weight, most), 1.0
         if weight == 1.0:
             estimate = self._tied(estimate)
         known = [*estimate.theta, *(value for row in estimate.spread for value in row)]

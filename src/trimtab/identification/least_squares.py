@@ -21,8 +21,8 @@ computed in that form, so that rounding cannot make it asymmetric.
 Departures from the paper
 - `forgetting`, below 1, weighs an equation that is j equations old by forgetting^j: Eq. (3) has it in place of 1 and
   Eq. (5) is divided by it. It is what follows a system that changes; at 1 the equations are the paper's.
-- Forgetting without new information lets R grow without bound. While the trace of R would pass that of its start,
-  nothing is forgotten.
+- Forgetting without new information lets R grow without bound. While the trace of R would pass that of the paper's
+  start, or what is given, nothing is forgotten.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def initial(order: int) -> Estimate:
     return Estimate((INITIAL_PARAMETER,) * size, rows)
 
 
-def updated(estimate: Estimate, regressor: Sequence[float], output: float, forgetting: float = 1.0) -> Estimate:
+def updated(
+    estimate: Estimate, regressor: Sequence[float], output: float, forgetting: float = 1.0, most: float = 0.0
+) -> Estimate:
     """The estimate after one more equation.
 
     Args:
@@ -86,6 +88,7 @@ def updated(estimate: Estimate, regressor: Sequence[float], output: float, forge
         regressor: q(m), 2n values.
         output: V(m).
         forgetting: weight of an equation relative to the next one; above 0, at most 1.
+        most: trace of R up to which it forgets; the paper's start where that is more.
     """
     q, spread = np.asarray(regressor, float), np.asarray(estimate.spread)
     gained = spread @ q
@@ -94,7 +97,7 @@ def updated(estimate: Estimate, regressor: Sequence[float], output: float, forge
         gamma = 1.0 / (q @ gained + weight)  # Eq. (3)
         theta = np.asarray(estimate.theta) + gained * gamma * error  # Eq. (4)
         after = (spread - gamma * np.outer(gained, gained)) / weight  # Eq. (5)
-        if np.trace(after) <= INITIAL_SPREAD * len(q):
+        if np.trace(after) <= max(INITIAL_SPREAD * len(q), most):
             break
     rows = tuple(tuple(float(value) for value in row) for row in after)
     squared_error = estimate.squared_error + error * error

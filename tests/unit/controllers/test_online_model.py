@@ -84,3 +84,24 @@ def test_a_lower_bound_of_a_delay_is_no_sample() -> None:
     window = class_window({"premium": 96, "basic": 32}, waiting)
     assert samples_of(Kind.RELATIVE, GROUP, window) == (Sample(3.0, None),)
     assert samples_of(Kind.ABSOLUTE, GROUP, window) == (Sample(96, 2.0), Sample(32, None))
+
+
+def absolute_gain(unit: float) -> float:
+    """Gain of the model over the first one's, once the input does three times as much; delays in units."""
+    first = Model((-0.08, -0.2), (-0.2 * unit, -0.05 * unit))
+    online, premium, delay_s = begun(Kind.ABSOLUTE, first, LAMBDA, ANCHOR, 64.0), 64, 100.0 * unit
+    outputs, inputs = [0.0, 0.0], [0.0, 0.0]
+    for index, one in enumerate(binary(4, 300)):
+        server = Model(first.a, tuple(b * (1 if index < 150 else 3) for b in first.b))
+        inputs, premium = [float(64 + 32 * one - premium), inputs[0]], 64 + 32 * one
+        outputs = [server.predicted((*outputs, *inputs)), outputs[0]]
+        delay_s += outputs[0]
+        budgets = {"premium": premium, "basic": 128 - premium}
+        online = online.learned(GROUP, class_window(budgets, delays({"premium": delay_s}), index))
+    return online.model.gain / first.gain
+
+
+def test_an_absolute_model_follows_the_server_alike_whether_delays_are_seconds_or_milliseconds() -> None:
+    slow, fast = absolute_gain(1.0), absolute_gain(0.001)
+    assert slow > 2.0
+    assert fast == pytest.approx(slow, rel=1e-6)
