@@ -97,6 +97,27 @@ def test_as_many_connections_as_the_operator_has_chosen_are_enough(
     assert attach(fresh()).objection(now) == ""
 
 
+def test_what_the_operator_has_chosen_can_be_put_back_whatever_has_been_tried_since(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = attach(fresh())
+    chosen = plant.configuration()
+    plant.apply({"max_connections": 401})
+    crowded(monkeypatch, 200)
+    assert plant.objection(chosen) == ""
+    plant.apply({"max_connections": chosen["max_connections"]})
+    assert plant.configuration() == chosen
+
+
+@pytest.mark.parametrize(("most", "said"), [(149, False), (150, True)])
+def test_that_trimtab_holds_connections_is_said_where_there_are_few_left(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch, most: int, said: bool
+) -> None:
+    crowded(monkeypatch, most)
+    wanted = f"{most} of 151 connections were open at a time, and trimtab holds 2 while it runs"
+    assert (wanted in attach(fresh()).notes) is said
+
+
 def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Lets a server have had so many connections at once."""
     counted(monkeypatch, "Max_used_connections", most)

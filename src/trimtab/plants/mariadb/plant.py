@@ -24,7 +24,7 @@ from trimtab.plants.mariadb.journal import Journal
 from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.restart import Restarts, Service
-from trimtab.plants.mariadb.status import MariadbStatus
+from trimtab.plants.mariadb.status import OURS, MariadbStatus
 from trimtab.sensors.resources import Resources
 
 _RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
@@ -69,7 +69,7 @@ class Mariadb(Plant):
         self._journals = journals
         self._knobs = {knob.name: knob for knob in attached.knobs}
         self._start = attached.values()
-        self._known = self._chosen = dict(self._start)
+        self._known, self._chosen = dict(self._start), dict(self._start)
         self._set: dict[str, int] = {}
         self._unsettled: set[str] = set()
         self._down = StoodDown()
@@ -122,6 +122,11 @@ class Mariadb(Plant):
         if copied:
             but = "but for pools in front, which make theirs anew" if self._pooled else "as in a pool"
             found.append(f"connections that are open, {but}, keep what they began with of {', '.join(copied)}")
+        most, allowed = self._mariadb.peak, self._mariadb.there["max_connections"].value
+        if most + OURS > allowed:
+            found.append(
+                f"{most} of {allowed} connections were open at a time, and trimtab holds {OURS} while it runs"
+            )
         if lacking := self._mariadb.unprivileged(self._knobs):
             found.append(self._grant(lacking))
         return tuple(found)

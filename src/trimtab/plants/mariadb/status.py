@@ -78,7 +78,7 @@ _QUESTION = (
 )
 _REPLICA = "REPLICA "
 """Before the number of a connection over which a replica is sent what was done."""
-_OURS = 2
+OURS = 2
 """Connections of trimtab's: this one, and the one over which it sets values."""
 _PATIENCE_S = 5.0
 _MOST = 2.0**64
@@ -208,7 +208,7 @@ class MariadbStatus(CounterWindow[Totals]):
             readings["buffer_pool_hit_ratio"] = max(0.0, 1 - missed / asked)
         ends = [one.get("THREADS_CONNECTED") for one in (first, last)]
         if None not in ends:
-            readings["open_connections"] = max(0.0, sum(filter(None, ends)) / 2 - _OURS)
+            readings["open_connections"] = max(0.0, sum(filter(None, ends)) / 2 - OURS)
         return readings
 
 
