@@ -82,15 +82,19 @@ def require_serving(bed: ApacheTestbed) -> None:
         assert answer.status == 200
 
 
-def workers(bed: ApacheTestbed, path: Path) -> int:
-    """The worker limit in force, read by another trimtab."""
-    said = finished(
+def observed(bed: ApacheTestbed) -> subprocess.CompletedProcess[str]:
+    """What another trimtab says of it."""
+    return finished(
         command(
             *("observe", "apache", "--pid", bed.pid, "--status-url", bed.status_url, "--json"),
             *("--snippet-directory", bed.snippet_directory, "--window", "500ms", "--duration", "500ms"),
         )
     )
-    return int(windows(said)[0]["configuration"][KNOB])
+
+
+def workers(bed: ApacheTestbed) -> int:
+    """The worker limit in force, read by another trimtab."""
+    return int(windows(observed(bed))[0]["configuration"][KNOB])
 
 
 def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: Path) -> None:
@@ -98,14 +102,17 @@ def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: P
     said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {START}, "the limit was not moved")
     assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     # The last one may be where it began: this controller goes up and down.
-    assert workers(bed, path) == applied(path, KNOB)[-1]
+    assert workers(bed) == applied(path, KNOB)[-1]
     require_serving(bed)
-    assert list(bed.snippet_directory.iterdir())
+    (kept,) = bed.snippet_directory.iterdir()
+    text = kept.read_text(encoding="utf-8")
+    assert "MaxRequestWorkers" in text and "StartServers" not in text, "later reloads are the operator's"
+    assert "zz-trimtab.conf was changed after" not in observed(bed).stderr
 
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert list(bed.snippet_directory.iterdir()) == []
-    assert workers(bed, path) == START
+    assert workers(bed) == START
     require_serving(bed)
 
 
@@ -114,7 +121,7 @@ def test_restore_on_exit_leaves_nothing(bed: ApacheTestbed, path: Path) -> None:
     said = interrupted(arguments, lambda: applied(path, KNOB), "no change was applied")
     assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     assert list(bed.snippet_directory.iterdir()) == []
-    assert workers(bed, path) == START
+    assert workers(bed) == START
     require_serving(bed)
 
 
@@ -150,7 +157,7 @@ def test_the_trial_of_a_run_that_got_sigkill_is_undone_before_the_next_one_begin
     assert f"{said}; 'trimtab runs resume 1 --store {path}' goes on with it instead" in again.stderr
     assert Store(path).run(3).plan.initial[KNOB] == START
     assert list(bed.snippet_directory.iterdir()) == []
-    assert workers(bed, path) == START
+    assert workers(bed) == START
     require_serving(bed)
 
 
@@ -167,7 +174,7 @@ def test_a_killed_run_resumes_where_it_was(bed: ApacheTestbed, path: Path) -> No
     assert len(windows) > len(before)
     assert Store(path).run(1).status is Status.DONE
     assert list(bed.snippet_directory.iterdir()) == []
-    assert workers(bed, path) == START
+    assert workers(bed) == START
 
 
 def test_the_undo_script_works_without_trimtab(bed: ApacheTestbed, path: Path) -> None:
@@ -178,7 +185,7 @@ def test_the_undo_script_works_without_trimtab(bed: ApacheTestbed, path: Path) -
     done = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert list(bed.snippet_directory.iterdir()) == []
-    until(lambda: workers(bed, path) == START, "the limit is not as it was")
+    until(lambda: workers(bed) == START, "the limit is not as it was")
     require_serving(bed)
 
 

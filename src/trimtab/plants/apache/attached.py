@@ -10,7 +10,7 @@ from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
-from trimtab.plants.apache import status
+from trimtab.plants.apache import snippet, status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations
@@ -110,10 +110,14 @@ class Attached:
             self.notes.append(note)
 
     def _pending(self) -> Path | None:
-        """A file that was changed after the present generation was started; of worker processes the first tells."""
+        """A file that was changed after the present generation was started; of worker processes the first tells.
+
+        Not ours as a run has left it: that differs from what was loaded in StartServers alone.
+        """
         starts = [processes.start_of(worker) for worker in self.generations().workers]
         known = [start for start in starts if start is not None]
-        return changed_after(self._config.files, min(known)) if known else None
+        files = (path for path in self._config.files if not snippet.is_lasting(path))
+        return changed_after(files, min(known)) if known else None
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded Apache since.

@@ -8,11 +8,15 @@ scoreboard on the status page is as long as the limit.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab.core import Clock, Sensor
+from trimtab.errors import UsageError
 from trimtab.gate.server import shared_of
+from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
@@ -140,6 +144,21 @@ class Apache(OwnFilePlant):
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
         return Change(self._server, self.clock, texts, self._patience)
+
+    def close(self) -> None:
+        """Closes the sensors, and leaves StartServers to the operator, from his own next reload on.
+
+        What was written for our reloads would hold for all of his: after a rush a pool would be started whole.
+        """
+        super().close()
+        ours = self._standing
+        if ours.written is None:
+            return
+        path, lasting = self.location(), snippet.compose(ours.values, ours.original)
+        with contextlib.suppress(OSError, UsageError):  # then it is as after a kill: `undo` takes it away
+            if _own_file.read(path) == ours.written != lasting:
+                _own_file.write(path, lasting)
+                self._standing = replace(ours, written=lasting)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""

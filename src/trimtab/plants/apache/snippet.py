@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from trimtab.errors import UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._own_file_plant import edited, first_location
 from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
@@ -15,6 +16,7 @@ NAME = "zz-trimtab.conf"
 """Sorts after the names that an operator is likely to use: the last directive wins."""
 _SITES = ("sites", "vhost")
 """Directories of virtual hosts: a general setting is put there only when nothing else will do."""
+_START = "StartServers"
 Settings = Mapping[str, tuple[tuple[Path, tuple[tuple[str, str], ...], tuple[str, ...]], ...]]
 """Knob to every setting of it: file, context and arguments, in order. Line numbers may shift and say nothing."""
 
@@ -29,8 +31,17 @@ def compose(values: Mapping[str, int], before: str | None, start_servers: int | 
     """
     body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
     if start_servers is not None:
-        body += f"StartServers {start_servers}\n"
+        body += f"{_START} {start_servers}\n"
     return _own_file.compose(body, before)
+
+
+def is_lasting(path: Path) -> bool:
+    """Whether a file is ours as a run leaves it for the operator's own reloads: without StartServers."""
+    try:
+        text = _own_file.read(path) if path.name == NAME else None
+    except UsageError:
+        return False
+    return text is not None and _own_file.leftover(text) is not None and f"\n{_START} " not in text
 
 
 def location(origin: Origin, configuration: Configuration, chosen: Path | None, values: Mapping[str, int]) -> Path:
