@@ -192,7 +192,7 @@ class PhpFpm(IncludedPlant):
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for the start."""
-        self._start |= configuration
+        self._start = {**self._start, **configuration}
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
