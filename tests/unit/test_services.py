@@ -39,6 +39,15 @@ def test_a_unit_is_valid(unit: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_applications_of_a_server_under_the_gate_write_where_they_did_before() -> None:
+    """As under Debian's apache2.service: sessions and uploads are in /var, sites may be in /home."""
+    lines = (DOCS / "trimtab-run.service").read_text(encoding="utf-8").splitlines()
+    given = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    assert (given["ProtectSystem"], given["ReadOnlyPaths"]) == ("full", "/opt/trimtab")
+    assert given.keys().isdisjoint({"ProtectHome", "InaccessiblePaths", "TemporaryFileSystem"})
+    assert "apache2/socks" in given["RuntimeDirectory"].split()  # where Debian has the socket of mod_cgid
+
+
 def test_a_unit_is_not_exposed_beyond_what_it_needs(unit: Path) -> None:
     done = analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", unit)
     assert done.returncode == 0, done.stdout
