@@ -212,8 +212,9 @@ def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration
     initial, before = killed[0].own(killed[0].run.plan.initial), part.configuration()
     if not part.leftover() or not _of_runs(store, killed, before):
         return {}
+    part.undo_killed()
     part.check_permissions()
-    if _of_runs(store, killed, part.configuration()):  # the kernel's plant undoes killed runs in that look
+    if _of_runs(store, killed, part.configuration()):
         part.undo_leftover()
     now = part.configuration()
     # An undo goes back to before the first run that left something; this one may have begun with what one kept.

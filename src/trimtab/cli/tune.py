@@ -118,6 +118,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
         knobs = chosen_knobs(plant, wanted, usual.roles)
         controller.start(knobs, settings.seed)
         if settings.mode in CHANGING:
+            plant.undo_killed()
             plant.check_permissions()
         job = RunRequest(name, controller, knobs, settings, keep_windows=args.keep_windows)
         ended = execute(args, plant, job, stop, killed)

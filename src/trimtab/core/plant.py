@@ -286,6 +286,10 @@ class Plant(ABC):
         """
         return
 
+    def undo_killed(self) -> None:
+        """Undoes what killed trimtabs have left, where no store may tell of it, before a run changes anything."""
+        return
+
     def warm_up(self) -> float:
         """Starts parts of a run such as clients of its own; returns the seconds until measuring begins."""
         return 0.0
@@ -327,14 +331,10 @@ class Plant(ABC):
             ApplyFailed: it could not be taken back.
             PlantGone: the server has ended.
         """
-        now = self._past_edits()
-        ours = {
-            name: value
-            for name, value in prepared.before.items()
-            if now.get(name) != value and now.get(name) == prepared.changes[name]
-        }
-        if ours:
-            self.commit(Prepared(ours, {name: now[name] for name in ours}))
+        now, ours = self._past_edits(), prepared.changes
+        back = {name: value for name, value in prepared.before.items() if value != now.get(name) == ours[name]}
+        if back:
+            self.commit(Prepared(back, {name: now[name] for name in back}))
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
         """Brings the changes into force: all of them or none, whatever fails.

@@ -132,6 +132,14 @@ class Stack(Plant):
         for part in self.parts:
             part.check_permissions()
 
+    def undo_killed(self) -> None:
+        """Undoes what killed trimtabs have left, the last part first.
+
+        Raises:
+            ApplyFailed: in one it could not be undone; in the others it is.
+        """
+        self._in_all(lambda part: part.undo_killed())
+
     def warm_up(self) -> float:
         """Starts what accompanies a run in every part; returns the seconds until measuring begins."""
         return max(part.warm_up() for part in self.parts)

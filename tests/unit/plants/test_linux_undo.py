@@ -16,6 +16,7 @@ from trimtab.errors import ApplyRefused, UsageError
 from trimtab.plants.linux import from_arguments, knobs, putback
 from trimtab.plants.linux.journal import Journal, left
 from trimtab.plants.linux.plant import Linux
+from trimtab.plants.stack import examined
 
 pytestmark = pytest.mark.usefixtures("own_journals")
 
@@ -69,17 +70,29 @@ def test_killed_at_any_step_of_a_change_or_of_its_undo_everything_is_undone_by_t
 def test_what_a_killed_run_left_is_put_back_before_the_next_run_changes_anything(family: Family) -> None:
     before = seen(family)
     in_a_child(family, lambda plant: os._exit(9))
-    assert seen(family) != before
+    trial = seen(family)
+    assert trial != before
     with attached(family) as plant:
-        plant.check_permissions()
+        plant.check_permissions()  # the doctor asks that too, who changes nothing
+        assert seen(family) == trial
+        plant.undo_killed()
         assert seen(family) == before
+
+
+def test_the_doctor_of_a_stack_changes_nothing_of_what_a_killed_run_left(family: Family, tmp_path: Path) -> None:
+    in_a_child(family, lambda plant: os._exit(9))
+    trial, file = seen(family), tmp_path / "stack.toml"
+    file.write_text(f'[tiers.kernel]\nplant = "linux"\npid = [{family.pid}]\n', encoding="utf-8")
+    file.chmod(0o600)
+    assert any(one.subject.endswith(knobs.SLICE) and one.usable for one in examined(file))
+    assert seen(family) == trial
 
 
 def test_what_was_kept_in_order_stays_until_it_is_undone(family: Family) -> None:
     before = seen(family)
     in_a_child(family, lambda plant: plant.close())
     with attached(family) as plant:
-        plant.check_permissions()
+        plant.undo_killed()
         assert plant.configuration()[knobs.SLICE] == 10_000
     undone(family)
     assert seen(family) == before

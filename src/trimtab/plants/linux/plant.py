@@ -155,19 +155,26 @@ class Linux(Plant):
         return {name: knob.domain.clip(values[name]) for name, knob in self._knobs.items()}
 
     def check_permissions(self) -> None:
-        """Makes sure that every thread and file may be set; a killed run is undone first.
+        """Makes sure that every thread and file may be set.
 
         Raises:
             UsageError: one may not be set.
             PlantGone: a server has ended.
         """
         make_directory(journal.directory())
-        for one in journal.left(kept=False):
-            one.undo()
         if why := self._taken():
             raise UsageError(why)
         self._scheduled.check()
         self._shared.check()
+
+    def undo_killed(self) -> None:
+        """Undoes trimtabs that were killed, the last one first, whatever servers they had; what was kept stays.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+        """
+        for one in journal.left(kept=False):
+            one.undo()
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change.
