@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -228,7 +229,8 @@ def test_a_value_of_the_operators_between_two_of_ours_is_what_it_goes_back_to() 
 def test_without_its_driver_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymysql", None)
     link = Link(MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0), Credentials("root"), 1.0, StillClock())
-    with pytest.raises(UsageError, match=r"PyMySQL is not installed: pip install 'trimtab\[lab\]'"):
+    how = rf"PyMySQL is not installed: {re.escape(sys.executable)} -m pip install pymysql$"
+    with pytest.raises(UsageError, match=how):
         link.ask("SELECT 1")
 
 

@@ -10,6 +10,7 @@ and whatever PyMySQL makes of them is numbers and texts, or an error of ours.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -225,7 +226,7 @@ def _driver() -> Any:
     try:
         return importlib.import_module("pymysql")
     except ImportError:
-        raise UsageError("PyMySQL is not installed: pip install 'trimtab[lab]'") from None
+        raise UsageError(f"PyMySQL is not installed: {sys.executable} -m pip install pymysql") from None
 
 
 def shaped(rows: Rows, columns: int, count: int | None = None) -> Rows:
