@@ -307,10 +307,10 @@ def live(labels: Labels, reloads: Labels) -> list[str]:
     facts = next(iter(labels.values()))[0].run.plan.host
     kept = f" (it keeps {facts[SPARE_FACT]})" if SPARE_FACT in facts else ""
     text = (
-        f"A change of M ends nobody: processes beyond it leave when the server itself lets idle ones go{kept}, one a "
-        "second, and hold their memory until then. By method: the time that a change took, here and by reload where "
-        "those runs are in these results (medians); from when on memory demand stayed within its limit, and the mean "
-        "response time since then, by repeat."
+        "Since 23 November 2026 a change of M ends idle processes beyond it. Before, it ended nobody: the server "
+        f"lets idle ones go{kept}, one a second, which hold their memory until then. By method: the time that a "
+        "change took, here and by reload where those runs are in these results (medians); from when on memory demand "
+        "stayed within its limit, and the mean response time since then, by repeat."
     )
     rows = []
     for label, repeats in labels.items():

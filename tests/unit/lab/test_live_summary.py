@@ -30,6 +30,7 @@ def test_memory_that_was_not_measured_is_not_taken_for_back() -> None:
 
 def test_how_many_idle_processes_the_server_keeps_is_said() -> None:
     track = track_of(Store(None), "trim", always(whole(0.1)))
+    assert "a change of M ends idle processes beyond it" in live({"trim": [track]}, {})[0]
     assert "it keeps" not in live({"trim": [track]}, {})[0]
     plan = replace(track.run.plan, host={SPARE_FACT: "5 to 10"})
     told = replace(track, run=replace(track.run, plan=plan))

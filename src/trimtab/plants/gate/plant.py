@@ -8,9 +8,9 @@ a server with a process or a thread for each connection they count these, on one
 The server's own limits stay as they are: M moves below what the server was configured to hold, and the SPEC's
 `workers` is the largest M.
 
-A smaller M gives memory back where the server is Apache's prefork: its idle processes beyond M end at once
-(`retire`). Where others have a process for each connection, those beyond M keep what they hold until the server lets
-them go.
+A smaller M gives memory back where the server is Apache's prefork without modules that have processes of their
+own: its idle processes beyond M and some spare ones end at once (`retire`). Where others have a process for each
+connection, those beyond M keep what they hold until the server lets them go.
 """
 
 from __future__ import annotations
