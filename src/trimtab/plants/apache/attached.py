@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab import processes
+from trimtab.errors import UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
-from trimtab.plants.apache import snippet, status
+from trimtab.plants.apache import hazards, snippet, status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations
@@ -66,6 +67,7 @@ class Attached:
         self.notes: list[str] = []
         self.read_running()
         self._cautions()
+        self.notes += [why] if (why := self._fatal()) else []
 
     @property
     def config(self) -> Configuration:
@@ -83,7 +85,24 @@ class Attached:
         """
         vet(self.master)
         self._config = evaluate(self.origin)
-        return self.program.test(self._config.variables)
+        verdict = self.program.test(self._config.variables)
+        return Verdict(False, why, verdict.files) if verdict.valid and (why := self._fatal()) else verdict
+
+    def permitted(self) -> None:
+        """Makes sure that Apache may be signalled, and that it would outlive a reload.
+
+        Raises:
+            UsageError: not by us, or it would not.
+            PlantGone: it has ended.
+        """
+        self.master.signal(0)
+        if why := self._fatal():
+            raise UsageError(why)
+
+    def _fatal(self) -> str:
+        """Why a reload would end Apache, as far as its own test does not tell; empty where nothing is seen."""
+        found = hazards.fatal(self.config, self.origin.server_root)
+        return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
 
     def read_running(self) -> None:
         """Reads the configuration in force: the files as of the last reload, checked with the status page."""

@@ -129,13 +129,13 @@ class Apache(OwnFilePlant):
         return snippet.location(self._server.origin, self._server.config, directory, values)
 
     def permitted(self) -> None:
-        """Makes sure that Apache may be signalled.
+        """Makes sure that Apache may be reloaded.
 
         Raises:
-            UsageError: not by us.
+            UsageError: not by us, or it would end by it.
             PlantGone: it has ended.
         """
-        self._server.master.signal(0)
+        self._server.permitted()
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

@@ -1,0 +1,77 @@
+"""What ends Apache in a reload although its own test passes.
+
+`-t` reads the configuration and no more. In a reload every module looks at what it names too (`ap_run_post_config` in
+server/main.c); where one fails, the parent ends and nobody is served ("AH00016: Configuration Failed"). That comes
+about without an edit of any file that `-t` reads: a certificate was replaced and not its key (AH02565). Until
+somebody reloads, nobody notices. What only Apache knows (macros, keys with a passphrase) is not judged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants.apache.configuration import Configuration
+from trimtab.plants.apache.syntax import Directive
+from trimtab.trust import open_trusted
+
+_CERTIFICATE, _KEY = "sslcertificatefile", "sslcertificatekeyfile"
+_NO_FILE = re.compile(r"[^/]*:|.*\$\{")
+"""An address such as "pkcs11:", a variable that is not known."""
+_OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
+"""OpenSSL's reasons where a key is not the certificate's; the last one where it is of another kind."""
+
+
+def fatal(configuration: Configuration, server_root: Path) -> str:
+    """Why a reload would end Apache; empty where nothing is seen that would.
+
+    The first key of a virtual host is the first certificate's, and so on.
+
+    Args:
+        configuration: as it is on disk.
+        server_root: ServerRoot before any directive sets it.
+    """
+    roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
+    root = Path("/", roots[-1]) if roots else server_root
+    hosts: dict[tuple[object, ...], tuple[list[Directive], list[Directive]]] = {}
+    for one in configuration.named(_CERTIFICATE, _KEY):
+        hosts.setdefault((one.file, one.context), ([], []))[one.name == _KEY].append(one)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")  # a weak one is Apache's to judge
+    for certificates, keys in hosts.values():
+        if len(certificates) != len(keys):  # a certificate's file may hold its key
+            continue
+        for certificate, key in zip(certificates, keys, strict=True):
+            if _apart(context, _file(certificate, root), _file(key, root)):
+                return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
+    return ""
+
+
+def _file(one: Directive, root: Path) -> Path | None:
+    """The file that a directive names; None where that is none, or only Apache knows which."""
+    name = one.args[0] if one.args else ""
+    known = name and not _NO_FILE.match(name) and "macro" not in (section for section, _ in one.context)
+    return root / name if known else None
+
+
+def _apart(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> bool:
+    """Whether a key is surely not the certificate's; what others could change is not read."""
+    if certificate is None or key is None:
+        return False
+    opened = list[int]()
+    try:
+        opened += [open_trusted(certificate)]
+        opened += [open_trusted(key)]
+        first, second = (f"/proc/self/fd/{fd}" for fd in opened)
+        context.load_cert_chain(first, second, str)  # an empty passphrase, so that no terminal is asked
+    except ssl.SSLError as error:
+        return error.reason in _OF_ANOTHER
+    except (UsageError, OSError):
+        return False
+    finally:
+        for fd in opened:
+            os.close(fd)
+    return False

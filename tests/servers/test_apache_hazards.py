@@ -1,0 +1,52 @@
+"""A reload that Apache would not outlive is not made, though its own test passes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_apache import private, reload
+from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.testbed.apache import module_directory
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+
+def made(directory: Path, name: str) -> bytes:
+    """A new certificate of this name there, and its key, which is not written."""
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-subj", "/CN=localhost")
+    files = ("-keyout", directory / "made.key", "-out", directory / name)
+    subprocess.run(["openssl", "req", "-x509", *kind, *files], check=True, capture_output=True)
+    return (directory / "made.key").read_bytes()
+
+
+def test_where_a_certificate_was_replaced_and_not_its_key_nothing_is_reloaded_and_apache_serves_on() -> None:
+    with private("event") as bed:
+        directory, start, more = bed.testbed.directory, 8 * bed.threads, 12 * bed.threads
+        key = directory / "site.key"
+        key.write_bytes(made(directory, "site.crt"))
+        bed.write(
+            "mine.conf",
+            f"LoadModule ssl_module {module_directory()}/mod_ssl.so\n<VirtualHost *:1>\nSSLEngine On\n"
+            f"SSLCertificateFile {directory}/site.crt\nSSLCertificateKeyFile {key}\n</VirtualHost>\n",
+        )
+        reload(bed.testbed.pid)
+        apache, fresh = bed.attach(), made(directory, "site.crt")
+        with pytest.raises(ApplyRefused, match=r"would end in a reload, though its own test passes: .*mine\.conf:5"):
+            apache.apply({"max_request_workers": more})
+        assert not bed.snippet.exists() and apache.configuration()["max_request_workers"] == start
+        late = bed.attach()
+        assert any("would end in a reload" in note for note in late.notes)
+        with pytest.raises(UsageError, match="would end in a reload"):
+            late.check_permissions()
+        key.write_bytes(fresh)
+        apache.apply({"max_request_workers": more})
+        fresh = made(directory, "site.crt")
+        with pytest.raises(ApplyFailed, match=r"is as it was, but Apache was not reloaded to it: .* \(apachectl"):
+            apache.restore()
+        assert apache.configuration()["max_request_workers"] == more
+        key.write_bytes(fresh)
+        apache.restore()
+        assert apache.configuration()["max_request_workers"] == start

@@ -1,0 +1,103 @@
+"""What would end Apache in a reload, though its own test passes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.plants._program import Verdict
+from trimtab.plants.apache import attached
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.hazards import fatal
+
+EC, ALSO_EC, RSA, SECRET = "ec", "other", "rsa", "secret"
+KINDS = {
+    EC: ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc"),
+    ALSO_EC: ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc"),
+    RSA: ("-newkey", "rsa:2048", "-noenc"),
+    SECRET: ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-passout", "pass:word"),
+}
+"""Name of a pair to how it is made; the last one's key has a passphrase."""
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with NAME.crt and NAME.key of each kind, and junk.crt."""
+    directory = tmp_path_factory.mktemp("pairs")
+    for name, kind in KINDS.items():
+        files = ("-keyout", directory / f"{name}.key", "-out", directory / f"{name}.crt")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-subj", "/CN=localhost", *kind, *files], check=True, capture_output=True
+        )
+    (directory / "junk.crt").write_text("no certificate\n")
+    return directory
+
+
+def said(directory: Path, *lines: str) -> str:
+    """What is said of a configuration of these lines, whose ServerRoot is the directory."""
+    main = directory / "main.conf"
+    main.write_text("\n".join(lines))
+    return fatal(evaluate(Origin(main, directory)), directory).replace(f"{directory}/", "")
+
+
+def host(certificate: str, key: str) -> list[str]:
+    lines = (f"SSLCertificateFile {certificate}", f"SSLCertificateKeyFile {key}")
+    return ["<VirtualHost *:443>", *lines, "</VirtualHost>"]
+
+
+@pytest.mark.parametrize(("certificate", "key"), [(EC, ALSO_EC), (RSA, EC), (EC, RSA)])
+def test_a_key_of_another_certificate_is_named(pairs: Path, certificate: str, key: str) -> None:
+    assert said(pairs, *host(f"{certificate}.crt", f"{certificate}.key")) == ""
+    assert said(pairs, *host(f"{certificate}.crt", f"{key}.key")) == (
+        "the key in main.conf:3 is not that of the certificate in main.conf:2: put both there"
+    )
+
+
+def test_each_key_is_compared_with_its_own_certificate(pairs: Path) -> None:
+    both = [*host("ec.crt", "ec.key"), *host("rsa.crt", "rsa.key")]
+    assert said(pairs, *both) == ""
+    wrong = [*both, *host("other.crt", "ec.key")]
+    assert "main.conf:11 is not that of the certificate in main.conf:10" in said(pairs, *wrong)
+    of_two = ["SSLCertificateFile ec.crt", "SSLCertificateFile rsa.crt"]
+    assert said(pairs, *of_two, "SSLCertificateKeyFile ec.key", "SSLCertificateKeyFile rsa.key") == ""
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key"),
+    [("secret.crt", "secret.key"), ("ec.crt", "secret.key"), ("ec.crt", "gone.key"), ("junk.crt", "ec.key")],
+)
+def test_what_cannot_be_read_as_apache_does_is_not_judged(pairs: Path, certificate: str, key: str) -> None:
+    assert said(pairs, *host(certificate, key)) == ""
+    of_two = [f"SSLCertificateFile {certificate}", "SSLCertificateFile rsa.crt"]
+    assert said(pairs, *of_two, f"SSLCertificateKeyFile {key}") == ""
+    assert said(pairs, *host("pkcs11:token=a", "pkcs11:token=b")) == ""
+
+
+def test_within_a_macro_only_apache_knows_the_files(pairs: Path) -> None:
+    assert said(pairs, "<Macro Site $name>", *host("ec.crt", "rsa.key"), "</Macro>") == ""
+
+
+def test_neither_a_change_nor_what_comes_before_it_is_passed_then(
+    tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "main.conf").write_text("\n".join(host(f"{pairs}/ec.crt", f"{tmp_path}/key")))
+    (tmp_path / "key").write_text((pairs / "rsa.key").read_text())
+    apache = object.__new__(Attached)
+    apache.origin = Origin(tmp_path / "main.conf", tmp_path)
+    apache._config = evaluate(apache.origin)
+    verdict = Verdict(True, "")
+    parts = {"master": SimpleNamespace(pid=os.getpid(), signal=lambda number: None)}
+    vars(apache).update(parts, program=SimpleNamespace(test=lambda named: verdict))
+    monkeypatch.setattr(attached, "vet", lambda master: None)
+    assert not apache.test().valid and "though its own test passes: " in apache.test().message
+    with pytest.raises(UsageError, match="would end in a reload"):
+        apache.permitted()
+    (tmp_path / "key").write_text((pairs / "ec.key").read_text())
+    assert apache.test() is verdict
+    apache.permitted()
