@@ -1,4 +1,4 @@
-"""What would end Apache in a reload, though its own test passes."""
+"""What would end Apache in a reload, though its own test passes, and what else a reload ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants._program import Verdict
-from trimtab.plants.apache import attached
+from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.hazards import fatal
+from trimtab.plants.apache.hazards import ended, fatal
 
 EC, ALSO_EC, RSA, SECRET = "ec", "other", "rsa", "secret"
 KINDS = {
@@ -101,3 +102,36 @@ def test_neither_a_change_nor_what_comes_before_it_is_passed_then(
     (tmp_path / "key").write_text((pairs / "ec.key").read_text())
     assert apache.test() is verdict
     apache.permitted()
+
+
+WSGI, FASTCGI = ("WSGIDaemonProcess site processes=2",), ("LoadModule fcgid_module modules/mod_fcgid.so",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "who"),
+    [
+        (WSGI, "mod_wsgi's daemons (main.conf:1) with requests of more than 3 s"),
+        (FASTCGI, "mod_fcgid's programs with requests of more than 1 s"),
+    ],
+)
+def test_processes_of_modules_that_a_reload_ends_are_named_and_have_to_be_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...], who: str
+) -> None:
+    (tmp_path / "main.conf").write_text("\n".join(lines))
+    apache = object.__new__(Attached)
+    apache.origin = Origin(tmp_path / "main.conf", tmp_path)
+    apache._config = evaluate(apache.origin)
+    lost = f"a reload ends {who}"
+    assert ended(apache.config).replace(f"{tmp_path}/", "") == lost
+    monkeypatch.setattr(OwnFilePlant, "check_permissions", lambda plant: None)
+    plant = object.__new__(Apache)
+    vars(plant).update(_server=apache, _accept_lost=True)
+    plant.check_permissions()
+    vars(plant).update(_accept_lost=False)
+    with pytest.raises(UsageError, match=r"accept it with --accept-lost-requests$"):
+        plant.check_permissions()
+
+
+def test_without_such_processes_a_reload_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "main.conf").write_text("WSGIScriptAlias / app.wsgi\nLoadModule cgid_module modules/mod_cgid.so\n")
+    assert ended(evaluate(Origin(tmp_path / "main.conf", tmp_path))) == ""

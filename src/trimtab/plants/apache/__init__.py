@@ -25,6 +25,11 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
     parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
     add_directory(parser)
+    parser.add_argument(
+        "--accept-lost-requests",
+        action="store_true",
+        help="reload although it ends daemons of mod_wsgi, or programs of mod_fcgid, with what they serve",
+    )
 
 
 def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
@@ -33,7 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
     Raises:
         UsageError: none or several run, or it cannot be read from here; the message says what is needed.
     """
-    return Apache.attach(clock, args.pid, args.status_url, args.snippet_directory)
+    return Apache.attach(clock, args.pid, args.status_url, args.snippet_directory, args.accept_lost_requests)
 
 
 def probe() -> tuple[Finding, ...]:

@@ -68,6 +68,7 @@ class Attached:
         self.read_running()
         self._cautions()
         self.notes += [why] if (why := self._fatal()) else []
+        self.notes += [lost] if (lost := hazards.ended(self._config)) else []
 
     @property
     def config(self) -> Configuration:
@@ -98,6 +99,15 @@ class Attached:
         self.master.signal(0)
         if why := self._fatal():
             raise UsageError(why)
+
+    def require_nothing_ended(self) -> None:
+        """Makes sure that a reload ends no processes that serve requests.
+
+        Raises:
+            UsageError: it does.
+        """
+        if lost := hazards.ended(self.config):
+            raise UsageError(f"{lost}: accept it with --accept-lost-requests")
 
     def _fatal(self) -> str:
         """Why a reload would end Apache, as far as its own test does not tell; empty where nothing is seen."""

@@ -1,4 +1,4 @@
-"""What ends Apache in a reload although its own test passes.
+"""What a reload ends: Apache itself, although its own test passes, and requests that processes of modules serve.
 
 `-t` reads the configuration and no more. In a reload every module looks at what it names too (`ap_run_post_config` in
 server/main.c); where one fails, the parent ends and nobody is served ("AH00016: Configuration Failed"). That comes
@@ -19,6 +19,7 @@ from trimtab.plants.apache.syntax import Directive
 from trimtab.trust import open_trusted
 
 _CERTIFICATE, _KEY = "sslcertificatefile", "sslcertificatekeyfile"
+_FASTCGI, _DAEMONS = "fcgid_module", "wsgidaemonprocess"
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
 _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
@@ -48,6 +49,24 @@ def fatal(configuration: Configuration, server_root: Path) -> str:
             if _apart(context, _file(certificate, root), _file(key, root)):
                 return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
     return ""
+
+
+def ended(configuration: Configuration) -> str:
+    """What a reload does to requests that processes of modules serve; empty where there are none of these.
+
+    Apache ends these processes as it reads its configuration again: mod_fcgid's at once, with SIGKILL a second later
+    (`kill_all_subprocess` in its fcgid_pm_main.c), and daemons of mod_wsgi with SIGKILL after three seconds (APR, and
+    https://github.com/GrahamDumpleton/mod_wsgi/issues/383).
+
+    Args:
+        configuration: as it is on disk.
+    """
+    found = []
+    if daemons := configuration.named(_DAEMONS):
+        found.append(f"mod_wsgi's daemons ({daemons[0].where}) with requests of more than 3 s")
+    if _FASTCGI in configuration.modules:
+        found.append("mod_fcgid's programs with requests of more than 1 s")
+    return f"a reload ends {' and '.join(found)}" if found else ""
 
 
 def _file(one: Directive, root: Path) -> Path | None:

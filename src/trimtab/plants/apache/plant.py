@@ -41,6 +41,7 @@ class Apache(OwnFilePlant):
         attached: the running Apache.
         snippet_directory: where our file shall go; None to look for one.
         patience: how long a reload may take.
+        accept_lost: whether requests may be lost that processes of modules serve.
 
     Attributes:
         status_url: its status page.
@@ -56,10 +57,12 @@ class Apache(OwnFilePlant):
         attached: Attached,
         snippet_directory: Path | None = None,
         patience: Patience | None = None,
+        accept_lost: bool = False,
     ) -> None:
         self.status_url = attached.status_url
         self.listeners = attached.listeners
         self._patience = patience or Patience()
+        self._accept_lost = accept_lost
         super().__init__(clock, attached, knobs.knobs(attached.limits), snippet_directory)
         self._settings = snippet.settings(attached.config)
 
@@ -69,6 +72,7 @@ class Apache(OwnFilePlant):
         pid: int | None = None,
         status_url: str | None = None,
         snippet_directory: Path | str | None = None,
+        accept_lost: bool = False,
     ) -> Apache:
         """Finds a running Apache and attaches to it.
 
@@ -77,6 +81,7 @@ class Apache(OwnFilePlant):
             pid: its parent process; None when only one Apache runs.
             status_url: its status page; None to look for it.
             snippet_directory: an included directory for trimtab's own file; None to look for one.
+            accept_lost: whether requests may be lost that processes of modules serve.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
@@ -84,7 +89,7 @@ class Apache(OwnFilePlant):
         if status_url is not None:
             ServerStatus(status_url, clock)  # refuses a page outside this machine before it is asked
         chosen = None if snippet_directory is None else Path(snippet_directory).absolute()
-        return Apache(clock, Attached(Parent.find(pid), status_url), chosen)
+        return Apache(clock, Attached(Parent.find(pid), status_url), chosen, None, accept_lost)
 
     @property
     def server(self) -> str:
@@ -127,6 +132,17 @@ class Apache(OwnFilePlant):
         """
         values = {knob: self._server.in_force[knob] for knob in self._knobs}
         return snippet.location(self._server.origin, self._server.config, directory, values)
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made and that it loses no request.
+
+        Raises:
+            UsageError: it could not; the message says what is needed.
+            PlantGone: Apache has ended.
+        """
+        super().check_permissions()
+        if not self._accept_lost:
+            self._server.require_nothing_ended()
 
     def permitted(self) -> None:
         """Makes sure that Apache may be reloaded.
