@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.plants.nginx import attached, locations
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.process import Master
@@ -80,3 +81,40 @@ def test_listeners_of_which_nothing_is_read_are_said(file: Path) -> None:
     nginx.knobs, nginx.in_force, nginx.cut_ms, nginx.notes = {}, {"keepalive_timeout_ms": 75_000}, None, []
     nginx._cautions(Configuration(directives(text, file), {file: text}))
     assert nginx.notes == ["what waits to be accepted at unix:/run/web.sock is in no reading: TCP alone is seen"]
+
+
+def reloadable(file: Path, monkeypatch: pytest.MonkeyPatch, listen: str) -> Attached:
+    """One with a listener of these words, as it is read and may be signalled."""
+    main = file.parent / "nginx.conf"
+    main.write_text(f"events {{ }} http {{ server {{ listen 443 ssl; listen {listen}; }} }}")
+    nginx = object.__new__(Attached)
+    nginx.master = Master(PID, 1, Path("/usr/sbin/nginx"), (), 0)
+    nginx.program = Program(nginx.master.exe, file.parent, main, file, (), "")
+    nginx.notes, nginx.rooms, nginx.knobs = [], (), {}
+    monkeypatch.setattr(attached, "serving", lambda master: frozenset({(PID + 1, 1)}))
+    monkeypatch.setattr(attached, "rooms", lambda pid: ())
+    monkeypatch.setattr(Master, "signal", lambda master, number: None)
+    nginx.read_running()
+    return nginx
+
+
+@pytest.mark.parametrize("listen", ["443 quic", "[::]:443 quic reuseport", "443 http3 reuseport"])
+def test_a_reload_that_breaks_connections_over_http_3_has_to_be_accepted(
+    file: Path, monkeypatch: pytest.MonkeyPatch, listen: str
+) -> None:
+    nginx = reloadable(file, monkeypatch, listen)
+    with pytest.raises(UsageError, match=r"over HTTP/3 \(\S+/nginx.conf:1\), .*--accept-lost-requests"):
+        nginx.permitted([], accept_lost=False)
+    nginx.permitted([], accept_lost=True)
+    reloadable(file, monkeypatch, "80 reuseport").permitted([], accept_lost=False)
+
+
+@pytest.mark.parametrize(
+    ("listen", "movable"), [("443 quic reuseport", False), ("443 quic", True), ("80 reuseport", True)]
+)
+def test_datagrams_at_the_sockets_of_other_processes_are_moved_by_no_kernel(
+    file: Path, monkeypatch: pytest.MonkeyPatch, listen: str, movable: bool
+) -> None:
+    monkeypatch.setattr(locations, "_migrates", lambda: True)
+    found = locations.locations(reloadable(file, monkeypatch, listen).config, edit=True)["worker_processes"]
+    assert ("datagrams" in getattr(found, "why", "")) is not movable

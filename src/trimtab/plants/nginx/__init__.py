@@ -30,7 +30,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--accept-lost-requests",
         action="store_true",
-        help=f"reload although worker_shutdown_timeout, under {LEAST_CUT_MS // 1000} s, cuts requests in progress",
+        help=f"reload although worker_shutdown_timeout, under {LEAST_CUT_MS // 1000} s, cuts requests in progress, "
+        "or breaks connections over HTTP/3",
     )
 
 

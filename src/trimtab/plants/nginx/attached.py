@@ -22,7 +22,7 @@ from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
 from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, cut_ms, kept_bytes, knobs, value_of
-from trimtab.plants.nginx.locations import NAME, chosen, locations
+from trimtab.plants.nginx.locations import NAME, QUIC, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
 from trimtab.sensors._memory import rooms
@@ -50,6 +50,7 @@ class Attached:
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
         cut_ms: the time after which old processes end with what they have; None for never.
+        quic: where it listens for HTTP/3; empty where it does not.
         finishing: processes that still finish since changes of ours.
         rooms: the limits of its memory and what is there, as when it was looked at last; none where they cannot be
             read.
@@ -83,6 +84,7 @@ class Attached:
         self.in_force: dict[str, int] = {}
         self.rooms: tuple[Room, ...] = ()
         self.cut_ms: int | None = None
+        self.quic = ""
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
@@ -132,6 +134,7 @@ class Attached:
             self.notes += [note] if note not in self.notes else []
             values["worker_processes"] = len(now)
         self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
+        self.quic = next((one.where for one in config.anywhere("listen") if not QUIC.isdisjoint(one.args)), "")
         self._look_around()
 
     def permitted(self, paths: Iterable[Path], accept_lost: bool) -> None:
@@ -151,6 +154,8 @@ class Attached:
                 f"a reload would cut requests in progress, because {CUT} is {self.cut_ms / 1000:g} s: make it "
                 f"{LEAST_CUT_MS / 1000:g} s or more and reload nginx, or accept it with --accept-lost-requests"
             )
+        if self.quic and not accept_lost:
+            raise UsageError(f"{self._drops()}: take that listener out, or accept it with --accept-lost-requests")
         for path in paths:
             _own_file.writable(path if path.name == NAME else edits.beside(path), None)
 
@@ -206,6 +211,8 @@ class Attached:
                 f"worker_cpu_affinity in {one[-1].where} has {len(one[-1].args)} masks: processes beyond them share "
                 "the last"
             )
+        if self.knobs and self.quic:
+            self.notes.append(self._drops())
         if self.knobs and self.cut_ms is not None:
             self.notes.append(
                 f"{CUT} is {self.cut_ms / 1000:g} s: so long after each change downloads, WebSockets and streams "
@@ -216,6 +223,13 @@ class Attached:
                 "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
                 "browsers do"
             )
+
+    def _drops(self) -> str:
+        """What a reload does to connections over HTTP/3: their packets come to the new processes, which know none.
+
+        https://github.com/nginx/nginx/issues/425 and 1399; quic_bpf does not mend it.
+        """
+        return f"a reload breaks connections over HTTP/3 ({self.quic}), with their requests, and new ones may fail"
 
 
 def _process_id(path: Path) -> str:

@@ -24,6 +24,9 @@ from trimtab.plants.nginx.syntax import Directive
 from trimtab.trust import untrusted
 
 NAME = "zz-trimtab.conf"
+QUIC = frozenset({"quic", "http3"})
+"""Words of a listener for HTTP/3; the second is that of releases before 1.25."""
+_DATAGRAMS = QUIC | {"udp"}
 _MIGRATE = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 
 
@@ -128,6 +131,12 @@ def _directory(configuration: Configuration, context: tuple[str, ...]) -> Path |
 def _reuseport(configuration: Configuration) -> Nowhere | None:
     """Fewer processes close listening sockets of their own, and with them the connections that wait there."""
     shared = [one for one in configuration.anywhere("listen") if "reuseport" in one.args]
+    if datagrams := [one for one in shared if not _DATAGRAMS.isdisjoint(one.args)]:
+        return Nowhere(
+            f"{datagrams[0].where} takes datagrams with reuseport: with fewer processes those at the sockets of the "
+            "others are lost",
+            "take reuseport out there",
+        )
     if not shared or _migrates():
         return None
     return Nowhere(
