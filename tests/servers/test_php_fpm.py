@@ -169,7 +169,7 @@ def test_restore_does_not_reload_into_a_configuration_that_fpm_refuses(bed: Bed)
 def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back() -> None:
     with private(timeout_s=1) as bed:
         attached = Attached(process.FpmMaster.find(bed.testbed.pid), SystemClock())
-        fpm = PhpFpm(SystemClock(), attached, None, Patience(reload_s=0.3, serve_s=0.3, page_s=0.3))
+        fpm = PhpFpm(SystemClock(), attached, None, Patience(reload_s=0.3, serve_s=0.3, page_s=0.3), accept_lost=True)
         os.kill(fpm.pid, signal.SIGSTOP)
         try:
             with pytest.raises(ApplyFailed, match="did not reload within"):

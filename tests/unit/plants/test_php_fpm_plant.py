@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.process import FpmMaster
+from trimtab.plants.php_fpm.program import Program
 from trimtab.plants.php_fpm.status import StatusPage
 
 POOL = "[{name}]\nlisten = /run/{name}.sock\npm = static\npm.max_children = 8\npm.status_path = /status\n"
@@ -111,3 +113,29 @@ def test_requests_of_other_pools_are_said_to_hold_up_a_reload_unseen(tmp_path: P
 
 def test_where_connections_wait_the_time_of_requests_is_the_overloads_and_adds_nothing(tmp_path: Path) -> None:
     assert expected_s(server(tmp_path), {**SEEN, "accept_queue_length": 4.0}) == pytest.approx(ENDING_S)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "said"),
+    [
+        (0, r"because process_control_timeout is 0: add 'process_control_timeout = 30s' to \[global\] in"),
+        (1, r"because process_control_timeout is 1 s: make it 10 s or more in \S+/php-fpm.conf line 2 and reload"),
+        (9, r"because process_control_timeout is 9 s: make it 10 s or more in \S+/php-fpm.conf line 2 and reload"),
+    ],
+)
+def test_a_time_that_ordinary_requests_may_exceed_has_to_be_accepted_and_keeps_no_undo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_s: int, said: str
+) -> None:
+    fpm = object.__new__(Attached)
+    fpm.loaded, fpm.pending, fpm.master = server(tmp_path, timeout_s).loaded, None, FpmMaster(**vars(MASTER))
+    fpm.program = Program(Path("/usr/sbin/php-fpm"), tmp_path / "php-fpm.conf")
+    monkeypatch.setattr(FpmMaster, "signal", lambda master, number: None)
+    monkeypatch.setattr(process, "executed", lambda pid: True)
+    with pytest.raises(UsageError, match=said + ".*--accept-lost-requests"):
+        fpm.permitted(accept_lost=False)
+    fpm.permitted(accept_lost=True)
+    ours = tmp_path / "zz-trimtab-www.conf"
+    with contextlib.nullcontext() if timeout_s else pytest.raises(UsageError):
+        fpm.permitted(accept_lost=False, ours=ours)
+    fpm.loaded = server(tmp_path, 10).loaded
+    fpm.permitted(accept_lost=False)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
 from trimtab.plants._own_file_plant import add_directory
+from trimtab.plants.php_fpm.attached import LEAST_S
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--accept-lost-requests",
         action="store_true",
-        help="reload although process_control_timeout is 0 and requests in progress are lost by it",
+        help=f"reload although process_control_timeout is under {LEAST_S} s and requests in progress are lost by it",
     )
 
 

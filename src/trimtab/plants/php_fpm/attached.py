@@ -23,6 +23,8 @@ _LONG_S = 5.0
 """Whoever waits for a page for as long has mostly gone."""
 CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
+LEAST_S = 10
+"""A time within which requests that are under way end, unless they are exports, backups or streams."""
 _DAEMONIZED = (
     "PHP-FPM puts itself into the background, in every reload anew, so trimtab would lose sight of it: start it with "
     "--nodaemonize, as under systemd"
@@ -140,7 +142,7 @@ class Attached(IncludedServer[Configuration]):
 
         Args:
             accept_lost: whether requests may be lost.
-            ours: our own file, where it does not matter that it was not loaded yet.
+            ours: our own file, in an undo, where it does not matter that it was not loaded yet.
 
         Raises:
             UsageError: it may not; the message says what is needed.
@@ -154,9 +156,10 @@ class Attached(IncludedServer[Configuration]):
                 f"{self.pending} was changed after PHP-FPM loaded it, so it is not known what is in force: reload "
                 f"PHP-FPM yourself ({BY_HAND}), then try again"
             )
-        if not self.timeout_s and not accept_lost:
+        if self.timeout_s < (LEAST_S if ours is None else 1) and not accept_lost:  # a short time hinders no undo
+            time = f"{self.timeout_s} s" if self.timeout_s else "0"
             raise UsageError(
-                f"a reload would end requests in progress, because {CLEAN} is 0: {self._how_to_reload()}, "
+                f"a reload would end requests in progress, because {CLEAN} is {time}: {self._how_to_reload()}, "
                 "or accept it with --accept-lost-requests"
             )
 
@@ -232,6 +235,9 @@ class Attached(IncludedServer[Configuration]):
 
     def _how_to_reload(self) -> str:
         """Advice on how to make reloads lose no request."""
+        if self.timeout_s:
+            where = self.loaded.all(CLEAN, GLOBAL)[-1].where
+            return f"make it {LEAST_S} s or more in {where} and reload PHP-FPM once"
         return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {self.program.config_file} and reload PHP-FPM once"
 
 

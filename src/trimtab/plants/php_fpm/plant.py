@@ -36,7 +36,7 @@ class PhpFpm(IncludedPlant):
         attached: the running FPM and the pool.
         snippet_directory: where our file shall go; None to look for one.
         patience: how long a reload may take.
-        accept_lost: whether requests may be lost in a reload for want of process_control_timeout.
+        accept_lost: whether requests may be lost in a reload because process_control_timeout is 0 or short.
 
     Attributes:
         pool: the pool's name.
@@ -85,7 +85,7 @@ class PhpFpm(IncludedPlant):
             pool: the pool; None when it has only one.
             snippet_directory: an included directory for trimtab's own file; None to look for one.
             options: what FPM was started with beside its configuration, such as "-c", "/etc/own.ini".
-            accept_lost: whether requests may be lost in a reload for want of process_control_timeout.
+            accept_lost: whether requests may be lost in a reload because process_control_timeout is 0 or short.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
