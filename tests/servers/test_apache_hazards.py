@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -50,3 +51,13 @@ def test_where_a_certificate_was_replaced_and_not_its_key_nothing_is_reloaded_an
         key.write_bytes(fresh)
         apache.restore()
         assert apache.configuration()["max_request_workers"] == start
+
+
+def test_that_a_reload_empties_apcu_is_said_before_the_first_change() -> None:
+    with private("event") as bed:
+        assert not any("APCu" in note for note in bed.attach().notes)
+        module = bed.testbed.directory / "apcu.so"
+        shutil.copy(module_directory() / "mod_env.so", module)
+        bed.write("mine.conf", f"LoadFile {module}\n")
+        reload(bed.testbed.pid)
+        assert any("APCu is loaded: every change, trials and an undo too" in note for note in bed.attach().notes)

@@ -99,3 +99,16 @@ def test_a_status_page_without_requests_is_said_with_the_line_that_has_it_so(tmp
     assert [note.partition(";")[0] for note in apache.notes] == [
         f"requests and their times are not on the status page: ExtendedStatus is Off in {tmp_path}/main.conf:2"
     ]
+
+
+@pytest.mark.parametrize(
+    ("persist", "lost"), [("", True), ("BalancerPersist Off", True), ("BalancerPersist On", False)]
+)
+def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(
+    tmp_path: Path, persist: str, lost: bool
+) -> None:
+    apache, page = object.__new__(Attached), ("<Location /balancers>", "SetHandler balancer-manager", "</Location>")
+    apache.limits, apache.notes = read(tmp_path, "event", persist, *page), []
+    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    apache._cautions()
+    assert any("what was set at balancer-manager" in note and "main.conf:3" in note for note in apache.notes) is lost

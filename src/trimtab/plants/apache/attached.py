@@ -8,6 +8,7 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.errors import UsageError
 from trimtab.plants._included_files import changed_after
+from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
@@ -67,6 +68,7 @@ class Attached:
         self.notes: list[str] = []
         self.read_running()
         self._cautions()
+        self.notes += forgotten(parent.pid)
         self.notes += [why] if (why := self._fatal()) else []
         self.notes += [lost] if (lost := hazards.ended(self._config)) else []
 
@@ -193,5 +195,12 @@ class Attached:
             self.notes.append(
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
                 "a 500 (AH10246)"
+            )
+        managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
+        kept = [d for d in self._config.named("balancerpersist") if d.args]
+        if managers and not (kept and kept[-1].args[0].lower() == "on"):
+            self.notes.append(
+                f"what was set at balancer-manager ({managers[0].where}), such as a member out of service, is lost "
+                "by every change: 'BalancerPersist On' keeps it"
             )
         self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]

@@ -10,6 +10,7 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyLater, NotMeasured, UsageError
 from trimtab.plants._held import permitted
 from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._php import forgotten
 from trimtab.plants._vetted import vet
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
@@ -212,11 +213,7 @@ class Attached(IncludedServer[Configuration]):
             )
         else:
             found.append(f"{CLEAN} is 0: a reload ends requests in progress; {self._how_to_reload()}")
-        if self.master.loads("apcu"):
-            found.append(
-                "APCu is loaded: every change, trials and an undo too, loses what is kept in it, such as counters, "
-                "locks and sessions"
-            )
+        found += forgotten(self.master.pid)
         if others:
             found.append(
                 f"a reload is one of all pools: {', '.join(others)} too; how long their requests hold it up is not "

@@ -21,8 +21,6 @@ from trimtab.sensors._unix_diag import unix_sockets
 
 _TITLE = re.compile(r"php-fpm: master process \((.+)\)")
 _POOL = "php-fpm: pool "
-_MOST_BYTES = 4 << 20
-"""More than any master's maps."""
 _PAIR = 2
 """Sockets that each execution makes for its signals; one alone may be a log's that was opened anew."""
 
@@ -55,16 +53,6 @@ class FpmMaster(Master):
         """The running workers of a pool."""
         title = f"{_POOL}{pool}".encode()
         return tuple(pid for pid in children(self.pid) if start_of(pid) is not None and _words(pid) == title)
-
-    def loads(self, module: str) -> bool:
-        """Whether it has loaded a module of PHP, such as "apcu"; False where its maps may not be read."""
-        try:
-            with open(f"/proc/{self.pid}/maps", "rb") as file:
-                lines = file.read(_MOST_BYTES).split(b"\n")
-        except OSError:
-            return False
-        files = (line.removesuffix(b" (deleted)").rpartition(b"/")[2] for line in lines)
-        return f"{module}.so".encode() in files
 
     def generation(self) -> frozenset[str]:
         """The sockets that it holds, but for those that listen: its own, and what it was started with.
