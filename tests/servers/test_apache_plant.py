@@ -222,8 +222,8 @@ def test_what_is_not_valid_is_refused_and_changes_nothing(bed: Bed, changes: dic
 
 
 def test_a_configuration_that_apache_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
-    apache = bed.attach()
     bed.write("b.conf", "NoSuchDirective on\n")
+    apache = bed.attach()
     with pytest.raises(ApplyRefused, match="Invalid command 'NoSuchDirective'"):
         apache.apply({"max_request_workers": 4 * bed.threads})
     assert not bed.snippet.exists()
@@ -337,18 +337,6 @@ def test_an_edit_of_our_file_stands_the_knobs_down_and_is_not_overwritten(bed: B
     assert bed.snippet.read_text() == mine
 
 
-def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: Bed) -> None:
-    apache = bed.attach()
-    apache.apply({"max_request_workers": 4 * bed.threads})
-    bed.write("mine.conf", f"MaxRequestWorkers {6 * bed.threads}\n")
-    with pytest.raises(OperatorEdit, match=r"mine\.conf"):
-        apache.apply({"max_request_workers": 5 * bed.threads})
-    apache.apply({"keep_alive_timeout_ms": 900})
-    assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 900}
-    apache.restore()
-    assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 300}
-
-
 def test_a_reload_by_somebody_else_just_before_ours_does_not_confuse_it(bed: Bed) -> None:
     apache = bed.attach()
     for delay_s in (0.0, 0.02, 0.05):
@@ -422,8 +410,8 @@ def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed
 def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apache, real = bed.attach(), _own_file.write
     bed.write("b.conf", "NoSuchDirective on\n")
+    apache, real = bed.attach(), _own_file.write
 
     def full(path: Path, text: str | None, mode: int) -> None:
         if text is None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab import processes
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
@@ -18,6 +18,8 @@ from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.plants.apache.program import Program
 
+BY_HAND = "apachectl graceful"
+"""How an operator reloads it."""
 STARTED_WITH = "it keeps the ServerLimit and ThreadLimit with which it was started: stop and start it for other ones"
 """AH00179 in its log, "changing ServerLimit to 400 from original value of 150 not allowed during restart"."""
 
@@ -102,6 +104,19 @@ class Attached:
         if why := self._fatal():
             raise UsageError(why)
 
+    def require_loaded(self, ours: Path) -> None:
+        """Makes sure that a reload would bring nothing into force that was edited in mid-run, but our own file.
+
+        Raises:
+            ApplyLater: somebody has edited another one since Apache read it.
+            UsageError: it cannot be read, as in the middle of an edit.
+        """
+        if (path := self._loaded.edited(self.config, ours)) is not None:
+            raise ApplyLater(
+                f"{path} was edited after Apache read it, and a change would bring that into force: reload Apache "
+                f"yourself ({BY_HAND}), and trimtab goes on"
+            )
+
     def require_nothing_ended(self) -> None:
         """Makes sure that a reload ends no processes that serve requests.
 
@@ -118,7 +133,8 @@ class Attached:
 
     def read_running(self) -> None:
         """Reads the configuration in force: the files as of the last reload, checked with the status page."""
-        values = limits(self.config).values
+        self._loaded = self.config
+        values = limits(self._loaded).values
         self._pipes = processes.descriptors(self.master.pid, "pipe")
         self.board = status.scoreboard(self.status_url)
         filed = values["max_request_workers"]

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trimtab.core import Clock, Sensor
 from trimtab.errors import UsageError
@@ -152,6 +153,17 @@ class Apache(OwnFilePlant):
             PlantGone: it has ended.
         """
         self._server.permitted()
+
+    def composed(self, values: Mapping[str, int]) -> Any:
+        """State of our file before the change, and after it, where a reload brings nothing else into force.
+
+        Raises:
+            ApplyLater: it would, as somebody has edited another file; the way back is made all the same.
+            UsageError: a file cannot be read.
+        """
+        if not self.goes_back(values):
+            self._server.require_loaded(self.location())
+        return super().composed(values)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

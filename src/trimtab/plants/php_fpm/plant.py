@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trimtab.core import Applied, Clock, Configuration, Prepared, Readings, Sensor
+from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
 from trimtab.plants.php_fpm import drain, knobs, response, snippet
@@ -66,7 +66,6 @@ class PhpFpm(IncludedPlant):
         self._accept_lost = accept_lost
         self._slowest_s = 0.0
         super().__init__(clock, attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
-        self._start = self._previous = dict(attached.in_force)
 
     @staticmethod
     def attach(
@@ -171,28 +170,10 @@ class PhpFpm(IncludedPlant):
                 is on trial may do harm.
             UsageError: a file cannot be read.
         """
-        back = any(all(one.get(k) == v for k, v in values.items()) for one in (self._start, self._previous))
-        if not back:
+        if not self.goes_back(values):
             self._server.require_loaded(self.location())
             self._server.require_no_long_request(self._slowest_s)
         return super().composed(values)
-
-    def commit(self, prepared: Prepared) -> Applied:
-        """Brings a prepared change into force by one reload, and remembers what was before it.
-
-        Raises:
-            ApplyRefused: FPM does not accept it, or may not be reloaded now; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            PlantGone: FPM has ended.
-        """
-        before = dict(self._server.in_force)
-        done = super().commit(prepared)
-        self._previous = before if prepared.detail is not None else self._previous
-        return done
-
-    def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for the start."""
-        self._start = {**self._start, **configuration}
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

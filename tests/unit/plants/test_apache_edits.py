@@ -1,0 +1,54 @@
+"""What an operator edits in mid-run waits for his reload, and a change of trimtab's waits with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import ApplyLater
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.configuration import Origin, evaluate
+
+OURS, MINE = "zz-trimtab.conf", "mine.conf"
+
+
+@pytest.fixture
+def apache(tmp_path: Path) -> Attached:
+    """One that has read these files."""
+    (tmp_path / "a.conf.d").mkdir()
+    (tmp_path / "main.conf").write_text("Include *.conf.d/*\n")
+    (tmp_path / "a.conf.d" / OURS).write_text("MaxRequestWorkers 8\n")
+    (tmp_path / "a.conf.d" / MINE).write_text("Timeout 60\n")
+    apache = object.__new__(Attached)
+    apache.origin = Origin(tmp_path / "main.conf", tmp_path)
+    apache._config = apache._loaded = evaluate(apache.origin)
+    return apache
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "waits"),
+    [
+        (MINE, "Timeout 50\n", True),
+        (MINE, "", True),
+        (MINE, "# a comment\n\nTimeout 60\n", False),
+        ("new.conf", "Listen 8443\n", True),
+        (OURS, "MaxRequestWorkers 9\n", False),
+    ],
+)
+def test_a_change_waits_until_what_was_edited_is_loaded(apache: Attached, name: str, text: str, waits: bool) -> None:
+    directory = apache.origin.server_root / "a.conf.d"
+    apache.require_loaded(directory / OURS)
+    (directory / name).write_text(text)
+    if waits:
+        with pytest.raises(ApplyLater, match=f"{name} was edited after Apache read it, .* reload Apache yourself"):
+            apache.require_loaded(directory / OURS)
+        apache._loaded = apache.config
+    apache.require_loaded(directory / OURS)
+
+
+def test_a_file_that_was_taken_away_counts_as_edited(apache: Attached) -> None:
+    directory = apache.origin.server_root / "a.conf.d"
+    (directory / MINE).unlink()
+    with pytest.raises(ApplyLater, match=f"{MINE} was edited after Apache read it"):
+        apache.require_loaded(directory / OURS)
