@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.plants._program import Verdict
 from trimtab.plants.nginx import attached, locations
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.configuration import Configuration
@@ -118,3 +119,19 @@ def test_datagrams_at_the_sockets_of_other_processes_are_moved_by_no_kernel(
     monkeypatch.setattr(locations, "_migrates", lambda: True)
     found = locations.locations(reloadable(file, monkeypatch, listen).config, edit=True)["worker_processes"]
     assert ("datagrams" in getattr(found, "why", "")) is not movable
+
+
+def test_one_that_another_takes_over_from_is_not_reloaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SIGHUP then starts as many workers again, and nothing is read."""
+    nginx, old = reloadable(file, monkeypatch, "80"), file.with_name("nginx.pid.oldbin")
+    verdict = Verdict(True, "")
+    monkeypatch.setattr(attached, "vet", lambda master: None)
+    monkeypatch.setattr(Program, "test", lambda program: verdict)
+    for said in ("", "78", SECRET):  # another's is nothing to this one
+        old.write_text(said)
+        assert nginx.test() is verdict
+        nginx.permitted([], accept_lost=False)
+    old.write_text(f"{PID}\n")
+    assert "being upgraded" in nginx.test().message and not nginx.test().valid
+    with pytest.raises(UsageError, match="being upgraded"):
+        nginx.permitted([], accept_lost=True)

@@ -116,8 +116,8 @@ class Attached:
             PlantGone: it has ended.
         """
         vet(self.master)
-        evaluate(self.program)
-        return self.program.test()
+        upgraded = self._upgraded(evaluate(self.program))
+        return Verdict(False, upgraded) if upgraded else self.program.test()
 
     def read_running(self) -> None:
         """Reads the configuration in force: the files as of the last reload, and the number of processes."""
@@ -149,6 +149,8 @@ class Attached:
             PlantGone: it has ended.
         """
         self.master.signal(0)
+        if upgraded := self._upgraded(self.config):
+            raise UsageError(upgraded)
         if self.cut_ms is not None and self.cut_ms < LEAST_CUT_MS and not accept_lost:
             raise UsageError(
                 f"a reload would cut requests in progress, because {CUT} is {self.cut_ms / 1000:g} s: make it "
@@ -181,8 +183,7 @@ class Attached:
 
     def _require_its_own(self, config: Configuration) -> None:
         """Makes sure that this is the configuration it was started with: it writes its process id where that says."""
-        line = config.named("pid")
-        path = self.program.prefix / line[-1].args[0] if line and line[-1].args else self.program.pid_file
+        line, path = config.named("pid"), self._pid_file(config)
         if line and line[-1].args == ("off",):
             return
         try:
@@ -194,6 +195,24 @@ class Attached:
                 f"{self.master} does not seem to run with {printable(str(self.program.config_file))}: its pid file "
                 f"{printable(str(path))} says {printable(said)}; start nginx anew, with its options and paths in full"
             )
+
+    def _pid_file(self, config: Configuration) -> Path:
+        """Where its process id stands by this configuration."""
+        line = config.named("pid")
+        return self.program.prefix / line[-1].args[0] if line and line[-1].args else self.program.pid_file
+
+    def _upgraded(self, config: Configuration) -> str:
+        """Why it may not be reloaded while another program takes over from it (USR2); empty where none does.
+
+        Its file is renamed for that time (`ngx_exec_new_binary` in src/core/nginx.c). SIGHUP would have it start as
+        many workers again beside those that there are, and read nothing (`ngx_master_process_cycle` in
+        src/os/unix/ngx_process_cycle.c).
+        """
+        path = self._pid_file(config)
+        with contextlib.suppress(OSError):
+            if _process_id(path.with_name(f"{path.name}.oldbin")) == str(self.master.pid):
+                return "nginx is being upgraded (USR2): end the old or the new one with QUIT, and reload the other"
+        return ""
 
     def _cautions(self, config: Configuration) -> None:
         own = [d.where for d in config.anywhere("keepalive_timeout") if d.context[:1] == ("http",) and d.context[1:]]
