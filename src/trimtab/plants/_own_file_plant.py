@@ -164,7 +164,7 @@ class OwnFilePlant(ReloadedPlant):
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for the start."""
-        self._start |= configuration
+        self._start = {**self._start, **configuration}
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
         """Writes our file and reloads, or puts everything back."""

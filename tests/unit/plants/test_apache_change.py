@@ -53,6 +53,8 @@ class Prefork:
     status_url: str = ""
     standstill: Standstill | None = None
     busy_until_s: float = 0.0
+    reading_s: float = 0.0
+    patience: list[Patience] = field(default_factory=list)
 
     @property
     def config(self) -> int:
@@ -76,6 +78,7 @@ class Prefork:
         return self.rooms.pop(0)
 
     def reload(self, *args: object) -> Generations:
+        self.patience.append(cast(Patience, args[2]))
         self.did.append(f"reload to {self.config}")
         return Generations((1,), ())
 
@@ -178,3 +181,11 @@ def test_after_such_a_refusal_nobody_is_asked_to_finish_for_a_minute(make: Make)
     apache.busy_until_s = 0.0
     bring(apache, 40)
     assert apache.did == ["to 40", "to 40", "reload to 40"]
+
+
+def test_a_configuration_that_takes_long_to_read_is_waited_for(make: Make) -> None:
+    """It was put back by a second such reload."""
+    apache = make(QUIET, Drained(0, {}))
+    apache.reading_s = 25.0
+    bring(apache, 40)
+    assert apache.patience[-1].reload_s == Patience().reload_s + 50

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 from trimtab import processes
+from trimtab.clock import SystemClock
 from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._php import forgotten
@@ -18,6 +20,8 @@ from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.plants.apache.program import Program
 
+BRIEF_S = 1.0
+"""A program that takes longer to read its configuration is not only slow to start."""
 BY_HAND = "apachectl graceful"
 """How an operator reloads it."""
 STARTED_WITH = "it keeps the ServerLimit and ThreadLimit with which it was started: stop and start it for other ones"
@@ -43,6 +47,7 @@ class Attached:
         notes: notes for the user, one line each.
         standstill: that of its last reload by us; None before the first.
         busy_until_s: when workers that served long requests may be asked to finish once more.
+        reading_s: the least time that its program took to read its configuration; infinite before it was asked to.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -50,6 +55,7 @@ class Attached:
 
     standstill: Standstill | None = None
     busy_until_s = 0.0
+    reading_s = math.inf
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.master = parent
@@ -89,8 +95,10 @@ class Attached:
             PlantGone: it has ended.
         """
         vet(self.master)
-        self._config = evaluate(self.origin)
+        self._config, clock = evaluate(self.origin), SystemClock()
+        began_s = clock.now_s()
         verdict = self.program.test(self._config.variables)
+        self.reading_s = min(self.reading_s, clock.now_s() - began_s)
         return Verdict(False, why, verdict.files) if verdict.valid and (why := self._fatal()) else verdict
 
     def permitted(self) -> None:
@@ -103,6 +111,15 @@ class Attached:
         self.master.signal(0)
         if why := self._fatal():
             raise UsageError(why)
+        if math.isinf(self.reading_s):
+            self.test()
+            if self.reading_s > BRIEF_S:
+                self.test()  # that may have been a busy moment
+        if self.reading_s > BRIEF_S:
+            self._say(
+                f"Apache takes {self.reading_s:.0f} s to read its configuration ('-t'), and accepts no connection "
+                "for as long or longer in every reload"
+            )
 
     def require_loaded(self, ours: Path) -> None:
         """Makes sure that a reload would bring nothing into force that was edited in mid-run, but our own file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.errors import ApplyFailed, ApplyLater
 from trimtab.plants import _change
@@ -57,7 +57,8 @@ class Change(_change.Change[Attached]):
                         "somebody else reloaded Apache while workers beyond the limit were to finish"
                     ) from None
                 raise
-            seen = reload(apache.master, self.clock, self.patience, standstill, pipes)
+            patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * apache.reading_s)
+            seen = reload(apache.master, self.clock, patience, standstill, pipes)
         apache.standstill = standstill
         apache.read_running()
         wanted, running = expected.get("max_request_workers", 0), apache.in_force["max_request_workers"]

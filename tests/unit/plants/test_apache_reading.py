@@ -1,0 +1,49 @@
+"""Nobody is served anew while Apache reads its configuration: the first reload is expected to take as long."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests._memory_plant import FakeClock
+from trimtab.plants._program import Verdict
+from trimtab.plants.apache import Apache, attached
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.configuration import Origin, evaluate
+
+IDLE = {"idle_workers": 10.0, "busy_workers": 0.0}
+
+
+def expected_s(apache: Attached) -> float:
+    plant = object.__new__(Apache)
+    plant._server = apache
+    return plant.stood_still(IDLE)["standstill_s"]
+
+
+@pytest.mark.parametrize(("takes_s", "expected"), [(0.9, 0.05), (7.0, 7.0)])
+def test_a_configuration_that_takes_long_to_read_is_said_and_reckoned_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_s: float, expected: float
+) -> None:
+    (tmp_path / "main.conf").write_text("")
+    apache, clock = object.__new__(Attached), FakeClock()
+    apache.origin = Origin(tmp_path / "main.conf", tmp_path)
+    apache._config, apache.notes = evaluate(apache.origin), []
+    took_s = [takes_s, takes_s + 3]
+
+    def test(named: frozenset[str]) -> Verdict:
+        clock.sleep(took_s.pop())
+        return Verdict(True, "")
+
+    parts = {"master": SimpleNamespace(pid=1, signal=lambda number: None)}
+    vars(apache).update(parts, program=SimpleNamespace(test=test), limits=SimpleNamespace(threads_per_child=1))
+    monkeypatch.setattr(attached, "vet", lambda master: None)
+    monkeypatch.setattr(attached, "SystemClock", lambda: clock)
+    assert apache.reading_s == math.inf and expected_s(apache) == pytest.approx(0.05 + 10 * 0.002)
+    apache.permitted()
+    apache.permitted()
+    assert not took_s, "asked before the first change, once more where that took long, and the least time counts"
+    assert expected_s(apache) == pytest.approx(expected + 10 * 0.002)
+    assert any("takes 7 s to read its configuration" in note for note in apache.notes) is (takes_s > 1)
