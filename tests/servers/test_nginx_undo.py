@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 
 from tests.servers import _private_nginx
 from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, renewed
-from trimtab.errors import OperatorEdit
+from tests.servers._under_gate import until
+from trimtab.errors import ApplyLater, OperatorEdit
 
 pytestmark = [pytest.mark.server]
 
@@ -30,6 +32,10 @@ def test_an_edit_of_a_knob_stands_it_down_alone_and_every_edit_of_the_operators_
     nginx.configuration()
     with pytest.raises(OperatorEdit):
         nginx.apply({"worker_connections": 700})
+    with pytest.raises(ApplyLater, match=r"nginx\.conf was edited after nginx read it, .* reload nginx yourself"):
+        nginx.apply({"worker_processes": 1})
+    os.kill(bed.pid, signal.SIGHUP)
+    until(lambda: nginx.configuration()["worker_connections"] == 500, "the reload was not noticed")
     nginx.apply({"worker_processes": 1})
     assert nginx.configuration()["worker_connections"] == 500
     nginx.restore()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._program import Verdict
 from trimtab.plants.nginx import attached, locations
 from trimtab.plants.nginx.attached import Attached
@@ -135,3 +135,28 @@ def test_one_that_another_takes_over_from_is_not_reloaded(file: Path, monkeypatc
     assert "being upgraded" in nginx.test().message and not nginx.test().valid
     with pytest.raises(UsageError, match="being upgraded"):
         nginx.permitted([], accept_lost=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "waits"),
+    [
+        ("nginx.conf", "events {{ }} http {{ include {}/*.conf.d/*; gzip on; }}", True),
+        ("nginx.conf", "# mine\nevents {{ }}\nhttp {{ include {}/*.conf.d/*; }}", False),
+        ("a.conf.d/mine", "gzip on;", True),
+        ("a.conf.d/zz-trimtab.conf", "keepalive_timeout 9s;", False),
+    ],
+)
+def test_what_is_edited_in_mid_run_waits_for_the_operators_reload(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, waits: bool
+) -> None:
+    nginx, directory = reloadable(file, monkeypatch, "80"), file.parent
+    (directory / "a.conf.d").mkdir()
+    (directory / "nginx.conf").write_text(f"events {{ }} http {{ include {directory}/*.conf.d/*; }}")
+    nginx.read_running()
+    nginx.require_loaded()
+    (directory / name).write_text(text.format(directory))
+    if waits:
+        with pytest.raises(ApplyLater, match=f"{name} was edited after nginx read it, .* reload nginx yourself"):
+            nginx.require_loaded()
+        nginx.read_running()
+    nginx.require_loaded()

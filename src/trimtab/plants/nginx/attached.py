@@ -11,7 +11,7 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core.memory import Room
-from trimtab.errors import NotMeasured, UsageError
+from trimtab.errors import ApplyLater, NotMeasured, UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
 from trimtab.plants._included_files import changed_after
@@ -28,6 +28,8 @@ from trimtab.plants.nginx.program import Program
 from trimtab.sensors._memory import rooms
 from trimtab.trust import printable
 
+BY_HAND = "nginx -s reload"
+"""How an operator reloads it."""
 _SETTLE_S, _POLL_S = 1.0, 0.05
 _LONGEST_PID = 32
 
@@ -121,7 +123,7 @@ class Attached:
 
     def read_running(self) -> None:
         """Reads the configuration in force: the files as of the last reload, and the number of processes."""
-        config = self.config
+        config = self._loaded = self.config
         values = {knob: value_of(config, knob) for knob in SETTINGS}
         clock, wanted = SystemClock(), values["worker_processes"]
         deadline = clock.now_s() + _SETTLE_S
@@ -160,6 +162,19 @@ class Attached:
             raise UsageError(f"{self._drops()}: take that listener out, or accept it with --accept-lost-requests")
         for path in paths:
             _own_file.writable(path if path.name == NAME else edits.beside(path), None)
+
+    def require_loaded(self) -> None:
+        """Makes sure that a reload would bring nothing into force that was edited in mid-run, but our own settings.
+
+        Raises:
+            ApplyLater: somebody has edited a file since nginx read it.
+            UsageError: one cannot be read, as in the middle of an edit.
+        """
+        if (path := self._loaded.edited(self.config, NAME)) is not None:
+            raise ApplyLater(
+                f"{path} was edited after nginx read it, and a change would bring that into force: reload nginx "
+                f"yourself ({BY_HAND}), and trimtab goes on"
+            )
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded nginx since.

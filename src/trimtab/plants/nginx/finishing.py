@@ -53,12 +53,11 @@ class Finishing:
             wanted: knob to value that are to come.
             limit_bytes: memory that nginx may use; None where that is not known.
         """
-        if all(self.start.get(knob) == value for knob, value in wanted.items()):
+        if self._to_start(wanted):
             return ""
         there = workers(self._master)
         self._changes = [left for one in self._changes if (left := one & there)]
-        left_at_start = all(self.start.get(knob) == value for knob, value in now.items())
-        back = not left_at_start and any(_same(one, {**now, **wanted}) for one in self._been)
+        back = self.goes_back(now, wanted)
         count, changes = sum(map(len, self._changes)), len(self._changes)
         of = "an earlier configuration" if changes == 1 else f"{changes} earlier configurations"
         said = f"{count} process{'es' if count > 1 else ''} of {of} still finish{'es' if count == 1 else ''}"
@@ -69,6 +68,19 @@ class Finishing:
         if changes and not back and limit_bytes is not None and (held := self._bytes()) > share * limit_bytes:
             return f"{said}, with {held / MIB:.0f} MiB, more than {share:.0%} of the memory, {what}"
         return ""
+
+    def goes_back(self, now: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+        """Whether a change brings back the start, or what was in force in this run.
+
+        Args:
+            now: knob to value in force.
+            wanted: knob to value that are to come.
+        """
+        left = not self._to_start(now)
+        return self._to_start(wanted) or (left and any(_same(one, {**now, **wanted}) for one in self._been))
+
+    def _to_start(self, values: Mapping[str, int]) -> bool:
+        return all(self.start.get(knob) == value for knob, value in values.items())
 
     def _bytes(self) -> int:
         """Memory that comes free when these processes end."""

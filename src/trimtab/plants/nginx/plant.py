@@ -138,10 +138,11 @@ class Nginx(ReloadedPlant):
         self._server.finishing.start |= configuration
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Checks a change, also whether processes of those before it leave room for its reload; nothing is touched.
+        """Checks a change, also whether its reload brings nothing else into force and finds room; nothing is touched.
 
         Raises:
-            ApplyLater: they do not; a way back is not kept waiting.
+            ApplyLater: somebody has edited another file, or processes of earlier changes leave no room; a way back is
+                not kept waiting.
             ApplyRefused: not valid, against a rule among the knobs, or not permitted.
             OperatorEdit: somebody else has set one of the knobs.
             PlantGone: nginx has ended.
@@ -149,7 +150,14 @@ class Nginx(ReloadedPlant):
         prepared, nginx = super().prepare(changes), self._server
         now = {knob: nginx.in_force[knob] for knob in self._knobs if knob not in self._down}
         limit_bytes = min((room.limit_bytes for room in nginx.rooms), default=None)
-        if prepared.detail is not None and (why := nginx.finishing.too_many(now, prepared.changes, limit_bytes)):
+        if prepared.detail is None:
+            return prepared
+        if not nginx.finishing.goes_back(now, prepared.changes):
+            try:
+                nginx.require_loaded()
+            except UsageError as error:
+                raise ApplyRefused(str(error)) from None
+        if why := nginx.finishing.too_many(now, prepared.changes, limit_bytes):
             raise ApplyLater(why)
         return prepared
 
