@@ -160,3 +160,19 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload(
             nginx.require_loaded()
         nginx.read_running()
     nginx.require_loaded()
+
+
+def test_live_streams_that_new_viewers_do_not_find_after_a_reload_have_to_be_accepted(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nginx = reloadable(file, monkeypatch, "443 quic")
+    main = file.parent / "nginx.conf"
+    main.write_text("events { } rtmp { server { listen 1935; application live { live on; } } } http { }")
+    nginx.read_running()
+    with pytest.raises(UsageError, match=r"^a reload hides live streams \(\S+:1\) .*--accept-lost-requests"):
+        nginx.permitted([], accept_lost=False)
+    nginx.permitted([], accept_lost=True)
+    main.write_text("events { } rtmp { } http { server { listen 443 quic; } }")
+    nginx.read_running()
+    with pytest.raises(UsageError, match=r"^a reload breaks connections over HTTP/3 .* and hides live streams "):
+        nginx.permitted([], accept_lost=False)

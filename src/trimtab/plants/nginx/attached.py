@@ -53,6 +53,7 @@ class Attached:
         in_force: knob name to the value with which it runs, of all knobs.
         cut_ms: the time after which old processes end with what they have; None for never.
         quic: where it listens for HTTP/3; empty where it does not.
+        live: where it takes live streams (RTMP); empty where it does not.
         finishing: processes that still finish since changes of ours.
         rooms: the limits of its memory and what is there, as when it was looked at last; none where they cannot be
             read.
@@ -86,7 +87,7 @@ class Attached:
         self.in_force: dict[str, int] = {}
         self.rooms: tuple[Room, ...] = ()
         self.cut_ms: int | None = None
-        self.quic = ""
+        self.quic = self.live = ""
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
@@ -137,6 +138,7 @@ class Attached:
             values["worker_processes"] = len(now)
         self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
         self.quic = next((one.where for one in config.anywhere("listen") if not QUIC.isdisjoint(one.args)), "")
+        self.live = next((one.where for one in config.named("rtmp")), "")
         self._look_around()
 
     def permitted(self, paths: Iterable[Path], accept_lost: bool) -> None:
@@ -158,8 +160,8 @@ class Attached:
                 f"a reload would cut requests in progress, because {CUT} is {self.cut_ms / 1000:g} s: make it "
                 f"{LEAST_CUT_MS / 1000:g} s or more and reload nginx, or accept it with --accept-lost-requests"
             )
-        if self.quic and not accept_lost:
-            raise UsageError(f"{self._drops()}: take that listener out, or accept it with --accept-lost-requests")
+        if (drops := self._drops()) and not accept_lost:
+            raise UsageError(f"{drops}: accept it with --accept-lost-requests")
         for path in paths:
             _own_file.writable(path if path.name == NAME else edits.beside(path), None)
 
@@ -245,8 +247,8 @@ class Attached:
                 f"worker_cpu_affinity in {one[-1].where} has {len(one[-1].args)} masks: processes beyond them share "
                 "the last"
             )
-        if self.knobs and self.quic:
-            self.notes.append(self._drops())
+        if self.knobs and (drops := self._drops()):
+            self.notes.append(drops)
         if self.knobs and self.cut_ms is not None:
             self.notes.append(
                 f"{CUT} is {self.cut_ms / 1000:g} s: so long after each change downloads, WebSockets and streams "
@@ -259,11 +261,18 @@ class Attached:
             )
 
     def _drops(self) -> str:
-        """What a reload does to connections over HTTP/3: their packets come to the new processes, which know none.
+        """What a reload does to connections that the new processes know nothing of; empty where there are none.
 
-        https://github.com/nginx/nginx/issues/425 and 1399; quic_bpf does not mend it.
+        Packets of connections over HTTP/3 come to the new ones (https://github.com/nginx/nginx/issues/425 and 1399),
+        as do viewers of a live stream, whose publisher stays with an old one
+        (https://github.com/arut/nginx-rtmp-module/issues/580).
         """
-        return f"a reload breaks connections over HTTP/3 ({self.quic}), with their requests, and new ones may fail"
+        found = []
+        if self.quic:
+            found.append(f"breaks connections over HTTP/3 ({self.quic}), with their requests, and new ones may fail")
+        if self.live:
+            found.append(f"hides live streams ({self.live}) from new viewers until they are published anew")
+        return f"a reload {' and '.join(found)}" if found else ""
 
 
 def _process_id(path: Path) -> str:
