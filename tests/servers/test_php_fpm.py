@@ -243,9 +243,7 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_w
     fpm.apply({"max_children": 7})
     bed.write(mine.name, MORE_MEMORY)
     for _ in range(2):
-        with pytest.raises(
-            ApplyLater, match=f"{mine} was edited after PHP-FPM loaded it, .* reload PHP-FPM yourself"
-        ):
+        with pytest.raises(ApplyLater, match=f"{mine} was edited after PHP-FPM read it, .* reload PHP-FPM yourself"):
             fpm.apply({"max_children": 8})
     assert (fpm.configuration()["max_children"], "= 7" in bed.snippet.read_text()) == (7, True)
     bed.restart_pool()

@@ -1,10 +1,11 @@
-"""Knobs that somebody else has set: they stand down, and each is told of once."""
+"""What somebody else has edited: knobs of ours stand down, and each is told of once; other files wait for him."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from pathlib import Path
 
-from trimtab.errors import OperatorEdit
+from trimtab.errors import ApplyLater, OperatorEdit
 
 
 class StoodDown(dict[str, str]):
@@ -32,3 +33,21 @@ class StoodDown(dict[str, str]):
             if knob in self:
                 self._told.add(knob)
                 raise OperatorEdit(knob, self[knob])
+
+
+def require_unedited(path: Path | None, server: str, by_hand: str) -> None:
+    """Makes sure that a reload would bring nothing of somebody else's into force.
+
+    Args:
+        path: a file that was edited in mid-run; None for none.
+        server: the server's name.
+        by_hand: how an operator reloads it.
+
+    Raises:
+        ApplyLater: it would.
+    """
+    if path is not None:
+        raise ApplyLater(
+            f"{path} was edited after {server} read it, and a change would bring that into force: reload {server} "
+            f"yourself ({by_hand}), and trimtab goes on"
+        )

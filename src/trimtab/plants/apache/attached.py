@@ -8,7 +8,8 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyLater, UsageError
+from trimtab.errors import UsageError
+from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
@@ -128,11 +129,7 @@ class Attached:
             ApplyLater: somebody has edited another one since Apache read it.
             UsageError: it cannot be read, as in the middle of an edit.
         """
-        if (path := self._loaded.edited(self.config, ours)) is not None:
-            raise ApplyLater(
-                f"{path} was edited after Apache read it, and a change would bring that into force: reload Apache "
-                f"yourself ({BY_HAND}), and trimtab goes on"
-            )
+        require_unedited(self._loaded.edited(self.config, ours), "Apache", BY_HAND)
 
     def require_nothing_ended(self) -> None:
         """Makes sure that a reload ends no processes that serve requests.

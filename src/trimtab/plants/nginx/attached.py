@@ -11,9 +11,10 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core.memory import Room
-from trimtab.errors import ApplyLater, NotMeasured, UsageError
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
+from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
@@ -172,11 +173,7 @@ class Attached:
             ApplyLater: somebody has edited a file since nginx read it.
             UsageError: one cannot be read, as in the middle of an edit.
         """
-        if (path := self._loaded.edited(self.config, NAME)) is not None:
-            raise ApplyLater(
-                f"{path} was edited after nginx read it, and a change would bring that into force: reload nginx "
-                f"yourself ({BY_HAND}), and trimtab goes on"
-            )
+        require_unedited(self._loaded.edited(self.config, NAME), "nginx", BY_HAND)
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded nginx since.

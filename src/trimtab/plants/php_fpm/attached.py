@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyLater, NotMeasured, UsageError
+from trimtab.plants._edits import require_unedited
 from trimtab.plants._held import permitted
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
@@ -171,11 +172,8 @@ class Attached(IncludedServer[Configuration]):
             ApplyLater: somebody has edited another one since FPM loaded it.
             UsageError: it cannot be read, as in the middle of an edit.
         """
-        if self.loaded.changed() and (path := self.loaded.edited(self.read(), ours)) is not None:
-            raise ApplyLater(
-                f"{path} was edited after PHP-FPM loaded it, and a change would bring that into force: reload "
-                f"PHP-FPM yourself ({BY_HAND}), and trimtab goes on"
-            )
+        if self.loaded.changed():
+            require_unedited(self.loaded.edited(self.read(), ours), "PHP-FPM", BY_HAND)
 
     def require_no_long_request(self, usual_s: float) -> None:
         """Makes sure that no request under way, of any pool with a status page, would hold a reload up for long.
