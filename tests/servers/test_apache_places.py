@@ -32,12 +32,15 @@ def test_no_change_is_made_where_new_processes_would_find_too_few_places(mpm: Mp
         with pytest.raises(ApplyLater, match=r"1 process with long requests .*ServerLimit 8 leaves too few"):
             apache.apply({"keep_alive_timeout_ms": 200})
         assert not bed.snippet.exists()
-        apache.apply({"max_request_workers": 7 * bed.threads})
+        applied = apache.apply({"max_request_workers": 7 * bed.threads})
+        assert applied.configuration["max_request_workers"] == 7 * bed.threads
 
 
 def test_a_change_is_made_where_there_are_places_enough() -> None:
     with private("event") as bed, ExitStack() as stack:
         apache = bed.attach()
         one_long_request(bed, stack)
-        apache.apply({"keep_alive_timeout_ms": 200})
+        applied = apache.apply({"keep_alive_timeout_ms": 200})
+        assert applied.configuration["keep_alive_timeout_ms"] == 200
         apache.restore()
+        assert not bed.snippet.exists()

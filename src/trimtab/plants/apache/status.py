@@ -7,6 +7,7 @@ more for each slot beyond them that is not free (modules/generators/mod_status.c
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
@@ -16,6 +17,7 @@ from trimtab.sensors._polled_page import PolledPage, ask
 from trimtab.sensors._status_page import answer
 from trimtab.sensors.server_status import ServerStatus
 
+N = TypeVar("N", int, float)
 _PATIENCE_S = 2.0
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
 
@@ -100,10 +102,7 @@ def serving_s(url: str) -> dict[int, float]:
 
     Empty when the page does not reply in time or has no such list (ExtendedStatus Off).
     """
-    try:
-        return ask(_Serving(url, SystemClock(), _PATIENCE_S)) or {}
-    except NotMeasured:
-        return {}
+    return _listed(_Serving(url, SystemClock(), _PATIENCE_S))
 
 
 class _Slots(PolledPage[dict[int, int]]):
@@ -124,7 +123,12 @@ def slots(url: str) -> dict[int, int]:
 
     Empty when the page does not reply in time or has no such list (ExtendedStatus Off).
     """
+    return _listed(_Slots(url, SystemClock(), _PATIENCE_S))
+
+
+def _listed(page: PolledPage[dict[int, N]]) -> dict[int, N]:
+    """What a page lists by process id; nothing where it does not reply in time, or lists none."""
     try:
-        return ask(_Slots(url, SystemClock(), _PATIENCE_S)) or {}
+        return ask(page) or {}
     except NotMeasured:
         return {}
