@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import ApplyLater
+from trimtab.plants.apache import attached, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.process import Generations
 
 OURS, MINE = "zz-trimtab.conf", "mine.conf"
 
@@ -52,3 +54,22 @@ def test_a_file_that_was_taken_away_counts_as_edited(apache: Attached) -> None:
     (directory / MINE).unlink()
     with pytest.raises(ApplyLater, match=f"{MINE} was edited after Apache read it"):
         apache.require_loaded(directory / OURS)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (snippet.compose({"max_request_workers": 8}, None), False),
+        (snippet.compose({"max_request_workers": 8}, None, 4), True),
+        (snippet.compose({"max_request_workers": 8}, None) + "Timeout 5\n", True),
+    ],
+)
+def test_our_file_as_a_run_has_left_it_is_no_edit_that_waits_for_a_reload(
+    apache: Attached, monkeypatch: pytest.MonkeyPatch, text: str, told: bool
+) -> None:
+    """One for a reload that may not have been made is, and one that somebody has edited since."""
+    ours = apache.origin.server_root / "a.conf.d" / OURS
+    ours.write_text(text)
+    monkeypatch.setattr(Attached, "generations", lambda self: Generations((1,), ()))
+    monkeypatch.setattr(attached, "changed_after", lambda files, ticks: ours if ours in files else None)
+    assert (apache._pending() == ours) is told
