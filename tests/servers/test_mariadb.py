@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests._memory_plant import MemoryPlant
-from tests.servers._private_mariadb import DEBIAN, Bed, private
+from tests.servers._private_mariadb import DEBIAN, Bed, private, standing_still
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import How
@@ -385,24 +385,14 @@ def test_a_conversation_that_the_server_ends_begins_anew(bed: Bed, plant: Mariad
     assert plant.configuration() == DEBIAN
 
 
-def all_stopped(pid: int) -> bool:
-    """Whether every thread of a process stands still, by its state in stat."""
-    stats = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
-
-
 def test_a_server_that_stands_still_is_an_error_and_no_hang(bed: Bed) -> None:
     mariadb = bed.attach()
     mariadb._mariadb.link._patience_s = 0.3  # from here on: what answers may take longer
-    os.kill(bed.testbed.pid, signal.SIGSTOP)
-    try:
-        until(lambda: all_stopped(bed.testbed.pid), "its threads go on until each is told")
+    with standing_still(bed.testbed.pid):
         with pytest.raises(PlantError, match="did not answer"):
             mariadb.configuration()
         with pytest.raises(PlantError, match="did not answer"):
             mariadb.apply({"max_connections": 101})
-    finally:
-        os.kill(bed.testbed.pid, signal.SIGCONT)
     assert bed.attach().configuration() == DEBIAN
     mariadb.close()
 

@@ -140,15 +140,12 @@ def test_a_database_that_stands_still_keeps_the_server_before_it_from_nothing(tm
     with _private_nginx.private() as web, _private_mariadb.private(tmp_path) as data:
         files, stack = web.files(), Stack(web.attach(), data.attach())
         stack.apply({"worker_processes": MORE, "max_connections": 101})
-        pid, restoring = data.testbed.pid, threading.Thread(target=stack.restore)
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        restoring = threading.Thread(target=stack.restore)
+        with _private_mariadb.standing_still(data.testbed.pid):
             restoring.start()
             until(lambda: web.files() == files, "nginx waits for MariaDB")
             assert restoring.is_alive(), "MariaDB is asked again"
-        finally:
-            os.kill(pid, signal.SIGCONT)
-            restoring.join()
+        restoring.join()
         assert data.values()["max_connections"] == 151
         until(lambda: web.processes() == CPUS, "nginx has not its old number of processes")
         stack.close()
