@@ -110,13 +110,13 @@ def _single(tracks: Sequence[Track]) -> list[str]:
 
 
 def _turns(track: Track, setting: Mapping[str, int]) -> str:
-    ratios = _to_start(track, setting)
+    ratios = to_start(track, setting)
     if len(ratios) < 2:
         return "-"
     return f"{statistics.fmean(ratios):.3f} ({statistics.stdev(ratios) / math.sqrt(len(ratios)):.3f})"
 
 
-def _to_start(track: Track, setting: Mapping[str, int]) -> list[float]:
+def to_start(track: Track, setting: Mapping[str, int]) -> list[float]:
     """For each window with a setting its rate to the start's before and after, between the two by time."""
     rates = _at_one_pace(track)
     starts = {w.index: rates[w.index] for w in _windows(track, {}) if w.index in rates}
@@ -290,7 +290,7 @@ def _as_anew(windows: Sequence[Window], cross: Mapping[str, list[Track]], mix: s
 def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:
     """The rates of all turns with a mix's winner under one mix, each to the start's before and after."""
     tracks = cross.get(mix, [])
-    return [one for track in tracks for one in _to_start(track, track.run.plan.extras.get(WINNERS, {}).get(of, {}))]
+    return [one for track in tracks for one in to_start(track, track.run.plan.extras.get(WINNERS, {}).get(of, {}))]
 
 
 def _cross(cross: Mapping[str, list[Track]]) -> list[str]:
