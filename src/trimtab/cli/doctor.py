@@ -1,7 +1,8 @@
 """Say which servers, knobs and sensors can be used here, and what would enable the others.
 
 It begins with the installation: whether others could change what runs as this user. Of a stack's FILE it says, tier
-by tier, which knobs can be moved, and what would enable the rest.
+by tier, which knobs can be moved, and what would enable the rest; then whether its servers have the knobs and the
+objective that the file asks for.
 Looks and changes nothing. Exit code 0, whatever it finds.
 
 example: trimtab doctor
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trimtab import codec, discovery, installation
+from trimtab.cli._plant import attached, chosen_knobs, chosen_objective, defaults_of, require_measured
+from trimtab.core import Plant
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
 from trimtab.trust import printable
@@ -65,7 +69,41 @@ def _examined(name: str, file: Path) -> tuple[Finding, ...]:
         UsageError: the file cannot be read, or something in it is wrong.
     """
     examined = getattr(discovery.load(ROOMS[0], name), "examined", None)
-    return () if examined is None else tuple(examined(file))
+    return () if examined is None else (*examined(file), *_asked_of(name, file))
+
+
+def _asked_of(name: str, file: Path) -> Iterator[Finding]:
+    """Whether a file asks for knobs and an objective that its servers have, as `tune` would say.
+
+    Raises:
+        UsageError: the file cannot be read, or something in it is wrong.
+    """
+    args = argparse.Namespace(plant=name, file=file, seed=0, minimize=None, maximize=None, subject_to=[])
+    usual = defaults_of(args)
+    try:
+        with attached(args) as plant:
+            yield _held("knobs", lambda: f"{len(chosen_knobs(plant, usual.knobs, usual.roles))} are to be moved")
+            yield _held("objective", lambda: _measured(plant, args))
+    except (TrimtabError, OSError) as error:
+        yield Finding(name, False, str(error), "see the reason")
+
+
+def _measured(plant: Plant, args: argparse.Namespace) -> str:
+    """The objective of a file, which a sensor measures.
+
+    Raises:
+        UsageError: none does.
+    """
+    require_measured(plant, objective := chosen_objective(args))
+    return str(objective)
+
+
+def _held(subject: str, said: Callable[[], str]) -> Finding:
+    """What is said of a subject, or why that cannot be."""
+    try:
+        return Finding(subject, True, said())
+    except TrimtabError as error:
+        return Finding(subject, False, str(error), "change the file")
 
 
 def _show(finding: Finding) -> None:

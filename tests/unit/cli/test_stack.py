@@ -233,10 +233,36 @@ def test_the_doctor_says_of_each_tier_which_knobs_can_be_moved_and_why_another_c
     assert "yes  tier web: shop, 2 knobs" in said.out
     assert "yes  tier web workers: 10 workers now, 1..100 by 1 possible (live)" in said.out
     assert "yes  tier web note: hello there" in said.out
+    assert "yes  knobs: 4 are to be moved" in said.out
+    assert "yes  objective: minimize response_time_s subject to request_rate_hz >= 1" in said.out
     file.write_text(FILE.replace("quiet = true", "pid = [1]"))
     found = [json.loads(line) for line in trimtab("doctor", file, "--json").out.splitlines()]
     wrong = next(one for one in found if one["subject"] == "tier db")
     assert not wrong["usable"] and "pid must be text or a number" in wrong["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asks", "subject", "why"),
+    [
+        ('minimize = "cpu_ratio"', "objective", "cpu_ratio is not measured on stack here"),
+        ('minimize = "cpu_ration"', "objective", "cpu_ration"),
+        ('minimize = "response_time_s"\nsubject-to = ["wide"]', "objective", "write METRIC<=VALUE or METRIC>=VALUE"),
+    ],
+)
+def test_the_doctor_says_of_an_objective_why_it_cannot_be(
+    trimtab: Trimtab, tune: Tune, file: Path, asks: str, subject: str, why: str
+) -> None:
+    file.write_text(FILE[: FILE.index("[objective]")] + f"[objective]\n{asks}\n")
+    found = [json.loads(line) for line in trimtab("doctor", file, "--json").out.splitlines()]
+    (wrong,) = [one for one in found if one["subject"] == subject]
+    assert not wrong["usable"] and why in wrong["detail"]
+
+
+def test_the_doctor_says_of_knobs_that_no_tier_has_them(trimtab: Trimtab, tune: Tune, file: Path) -> None:
+    file.write_text('knobs = ["app.*"]\n' + FILE)
+    said = trimtab("doctor", file).out
+    assert "no   knobs: unknown knob 'app.*': stack has web.workers" in said
+    assert "yes  objective: " in said
 
 
 def test_of_a_stored_run_a_server_that_was_started_anew_is_found_without_its_process_id(tune: Tune) -> None:
