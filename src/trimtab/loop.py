@@ -17,7 +17,19 @@ from trimtab.core.controller import Controller, restarts
 from trimtab.core.rules import within_rules
 from trimtab.decision import Decider, Decision, Oversight, Standing
 from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, StoreError
-from trimtab.events import UNRESTORED, Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
+from trimtab.events import (
+    NOTHING_LEFT,
+    RESTORED,
+    UNRESTORED,
+    Event,
+    MoveDone,
+    Note,
+    NoteKind,
+    Outcome,
+    Stamp,
+    Status,
+    WindowDone,
+)
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past, withdrawn
 from trimtab.settings import Mode, Settings
@@ -127,7 +139,8 @@ class Loop:
             self._recorder.finish(self._at_end(Outcome(Status.FAILED, str(error), self._windows, self._restore())))
             raise
         wanted = self._settings.restore or status in (Status.FAILED, Status.GONE)
-        restored = self._restore() if wanted else self._put_back()
+        said = NOTHING_LEFT if status is Status.GONE else RESTORED
+        restored = self._restore(said) if wanted else self._put_back()
         outcome = self._at_end(Outcome(status, detail, self._windows, restored))
         self._recorder.finish(outcome)
         return outcome
@@ -372,11 +385,11 @@ class Loop:
             return self._restore()
         return False
 
-    def _restore(self) -> bool:
-        """Puts back the configuration before the run; True when it is in force."""
+    def _restore(self, said: str = RESTORED) -> bool:
+        """Puts back the configuration before the run; True when that was done, of which `said` is the note."""
         if not self._touched:
             return False
-        text, restored = "the configuration from before the run is in force again", True
+        text, restored = said, True
         try:
             self._plant.restore()
         except Exception as error:  # a defect too: how the run ended is stored all the same

@@ -394,6 +394,8 @@ def test_a_server_that_ends_keeps_what_was_measured_and_is_restored() -> None:
     assert run.windows[1].aborted == "the server ended: pid 7 has ended"
     assert run.states == [MoveState.APPLIED]
     assert run.notes(NoteKind.GONE)
+    (put_back,) = run.notes(NoteKind.RESTORE)
+    assert "for its next start" in put_back.text, "nothing is in force in a server that is gone"
 
 
 def test_a_server_that_ends_is_noticed_before_its_window_is_over() -> None:

@@ -182,13 +182,18 @@ def test_a_live_method_is_judged_by_its_second_half(late_s: float, verdict: Verd
     assert found.after[0].index == 10
 
 
-def test_what_was_put_back_at_the_end_is_said() -> None:
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (Status.DONE, "the configuration from before the run is in force again"),
+        (Status.GONE, "the server has ended, and nothing that trimtab had changed is left for its next start"),
+    ],
+)
+def test_what_was_put_back_at_the_end_is_said(status: Status, said: str) -> None:
     store = Store(None)
     run = write_run(store, "x", always(whole(1.0)), moves=[(2, 40, MoveState.APPLIED)], controller="fuzzy")
-    store.finish(run, Outcome(Status.DONE, "", 10, True))
-    assert compare({"x": tracks(store, [run])}, Objective()).headline.endswith(
-        "; the configuration from before the run is in force again"
-    )
+    store.finish(run, Outcome(status, "", 10, True))
+    assert compare({"x": tracks(store, [run])}, Objective()).headline.endswith(f"; {said}")
 
 
 def test_repeats_of_one_label_are_judged_each_by_itself_and_then_together() -> None:
