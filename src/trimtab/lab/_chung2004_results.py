@@ -78,8 +78,12 @@ def summary(page: Page) -> list[str]:
 def _tried(track: Track) -> list[Window]:
     """The trials of a search: without its shop's warm-up, and without what was measured again in the end."""
     ends = [m.index for m in track.moves if m.proposed.phase == MEASURE or m.proposed.finished]
-    warming = 0 if track.search is None else track.search.warming
-    return [w for w in track.windows[warming:] if not ends or w.index <= ends[0]]
+    return [w for w in _warm(track) if not ends or w.index <= ends[0]]
+
+
+def _warm(track: Track) -> tuple[Window, ...]:
+    """A run's windows once its shop was warm."""
+    return track.windows[0 if track.search is None else track.search.warming :]
 
 
 def _rates(windows: Sequence[Window]) -> list[float]:
@@ -118,16 +122,21 @@ def _turns(track: Track, setting: Mapping[str, int]) -> str:
 
 def to_start(track: Track, setting: Mapping[str, int]) -> list[float]:
     """For each window with a setting its rate to the start's before and after, between the two by time."""
+    return _over_start(track, _windows(track, setting))
+
+
+def _over_start(track: Track, windows: Sequence[Window]) -> list[float]:
+    """The rates of windows, each to the start's before and after, between the two by time."""
     rates = _at_one_pace(track)
     starts = {w.index: rates[w.index] for w in _windows(track, {}) if w.index in rates}
-    windows = [(w.index, rates[w.index]) for w in _windows(track, setting) if w.index in rates]
-    return [rate / float(np.interp(at, list(starts), list(starts.values()))) for at, rate in windows if starts]
+    seen = [(w.index, rates[w.index]) for w in windows if w.index in rates]
+    return [rate / float(np.interp(at, list(starts), list(starts.values()))) for at, rate in seen if starts]
 
 
 def _windows(track: Track, setting: Mapping[str, int]) -> list[Window]:
     """A run's windows with a setting; what that does not name is as at the start."""
     wanted = {**track.run.plan.initial, **setting}
-    return [w for w in track.windows if all(w.configuration.get(n) == v for n, v in wanted.items())]
+    return [w for w in _warm(track) if all(w.configuration.get(n) == v for n, v in wanted.items())]
 
 
 def _at_one_pace(track: Track) -> dict[int, float]:
@@ -143,30 +152,28 @@ def _seen(track: Track) -> list[Seen]:
 
 
 def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
-    """Table of each search's trials, as ratios to the start as the same run measured it."""
+    """Table of each search's trials, as ratios to the start: a shop may become faster by itself in those minutes."""
     rows = []
     for label, repeats in found.items():
         for track in repeats:
             tried = _tried(track)
             at, still = _at_one_pace(track), {w.index for w in _windows(track, {})}
-            rates = [at[w.index] for w in tried if w.index in at]
+            ratios = _over_start(track, tried)
             start = [at[w.index] for w in tried if w.index in at and w.index in still]
             if not start:
                 continue
-            usual = statistics.fmean(start)
             most = max(_rates(tried)) / statistics.fmean(_rates([w for w in tried if w.index in still]))
-            later = rates[10:] or rates
-            bad = sum(rate < LOST * usual for rate in rates) / len(rates)
+            bad = sum(ratio < LOST for ratio in ratios) / len(ratios)
             refused = sum(move.state in (MoveState.REFUSED, MoveState.FAILED) for move in track.moves[: len(tried)])
             rows.append(
                 (
                     label,
                     str(track.run.plan.settings.seed),
-                    f"{usual:.1f}",
+                    f"{statistics.fmean(start):.1f}",
                     str(len(tried)),
                     str(refused),
-                    f"{statistics.fmean(later) / usual:.3f}",
-                    f"{min(rates) / usual:.3f}",
+                    f"{statistics.fmean(ratios[10:] or ratios):.3f}",
+                    f"{min(ratios):.3f}",
                     f"{bad:.0%}",
                     f"{most:.3f}",
                     _again(track),
@@ -176,8 +183,9 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
         *("search", "seed", ">start, interactions/s", ">trials", ">refused", ">mean after the tenth", ">worst"),
         *(f">below {LOST:g}", ">best of all (the paper's figure)", "winner, measured again in turn"),
     )
-    said = "Ratios are to the start as the same run measured it, at the machine's mean pace where that was measured; "
-    said += "the best of all as it was. After a refused change what was before stays in force."
+    said = "Ratios are to the start's rate before and after, between the two by time, at the machine's "
+    said += "mean pace where that was measured; the best of all as it was, to the start's among the trials. "
+    said += "After a refused change what was before stays in force."
     gain = f"The paper's best of 200 trials: {1 + PAPERS_GAIN[mix]:.2f}."
     return [
         f"## The {mix} mix",

@@ -20,6 +20,7 @@ from trimtab.plants.stack.clients import Clients
 from trimtab.report.track import tracks
 from trimtab.search.pace import PACE
 from trimtab.store import Store
+from trimtab.trials import MEASURE
 
 SETTING = SINGLE["5 threads, none spare"]
 
@@ -87,6 +88,21 @@ def test_the_summary_says_what_was_gained_and_what_it_cost(tmp_path: Path) -> No
     assert row.endswith("200 trials | 1.19 | yes |"), "the lower end: a mean above 1 alone is no gain"
     (row,) = (line for line in text.splitlines() if line.startswith("| trust_region | 1 | browsing | 5 |"))
     assert row.endswith("| 4 |"), "three trials at the start, then near to what the winner gives"
+
+
+def test_a_shop_that_gets_faster_by_itself_is_no_gain_of_the_search(tmp_path: Path) -> None:
+    store = Store(None)
+    arm = arms("search-ordering", 1)[0]
+    writer = store.begin(_plan(arm, initial={"a": 1}))
+    for index in range(20):
+        found = {"a": 1 if index < 3 or index == 19 else 2}
+        writer.window(Window(index, index * 10.0, 10.0, found, {METRIC: 100.0 + 2 * index}))
+        move = Move({}, "", phase=MEASURE if index > 15 else "trial", incumbent={"a": 2})
+        writer.move(index, move, move, MoveState.HELD)
+    writer.finish(Outcome(Status.DONE, "", 20, False))
+    write_results(LAB, tmp_path, store, [writer.run_id])
+    (row,) = (line for line in (tmp_path / "summary.md").read_text().splitlines() if line.startswith(f"| {OURS} |"))
+    assert "| 17 | 0 | 1.000 | 1.000 | 0% |" in row, "the start's own windows at the end are as fast"
 
 
 def test_a_single_setting_is_compared_with_the_start_as_it_would_have_been_at_that_time(tmp_path: Path) -> None:
