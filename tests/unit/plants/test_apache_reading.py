@@ -23,27 +23,45 @@ def expected_s(apache: Attached) -> float:
     return plant.stood_still(IDLE)["standstill_s"]
 
 
-@pytest.mark.parametrize(("takes_s", "expected"), [(0.9, 0.05), (7.0, 7.0)])
-def test_a_configuration_that_takes_long_to_read_is_said_and_reckoned_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_s: float, expected: float
-) -> None:
+def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: list[tuple[float, bool]]) -> Attached:
+    """One whose program takes so long for each test in turn, which fails or does not."""
     (tmp_path / "main.conf").write_text("")
     apache, clock = object.__new__(Attached), FakeClock()
     apache.origin = Origin(tmp_path / "main.conf", tmp_path)
     apache._config, apache.notes = evaluate(apache.origin), []
-    took_s = [takes_s, takes_s + 3]
 
     def test(named: frozenset[str]) -> Verdict:
-        clock.sleep(took_s.pop())
-        return Verdict(True, "")
+        took_s, valid = tests.pop(0)
+        clock.sleep(took_s)
+        return Verdict(valid, "")
 
     parts = {"master": SimpleNamespace(pid=1, signal=lambda number: None)}
     vars(apache).update(parts, program=SimpleNamespace(test=test), limits=SimpleNamespace(threads_per_child=1))
     monkeypatch.setattr(attached, "vet", lambda master: None)
     monkeypatch.setattr(attached, "SystemClock", lambda: clock)
+    return apache
+
+
+@pytest.mark.parametrize(("takes_s", "expected"), [(0.9, 0.05), (7.0, 7.0)])
+def test_a_configuration_that_takes_long_to_read_is_said_and_reckoned_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_s: float, expected: float
+) -> None:
+    tests = [(takes_s + 3, True), (takes_s, True)]
+    apache = reading(tmp_path, monkeypatch, tests)
     assert apache.reading_s == math.inf and expected_s(apache) == pytest.approx(0.05 + 10 * 0.002)
     apache.permitted()
     apache.permitted()
-    assert not took_s, "asked before the first change, once more where that took long, and the least time counts"
+    assert not tests, "asked before the first change, once more where that took long, and the least time counts"
     assert expected_s(apache) == pytest.approx(expected + 10 * 0.002)
     assert any("takes 7 s to read its configuration" in note for note in apache.notes) is (takes_s > 1)
+
+
+def test_a_test_that_fails_says_nothing_of_how_long_apache_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = [(0.1, False), (7.0, True), (7.0, True)]  # one stops at the first line
+    apache = reading(tmp_path, monkeypatch, tests)
+    apache.permitted()
+    assert apache.notes == [] and expected_s(apache) == pytest.approx(0.05 + 10 * 0.002)
+    apache.permitted()
+    assert not tests and expected_s(apache) == pytest.approx(7 + 10 * 0.002)

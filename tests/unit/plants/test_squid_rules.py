@@ -96,3 +96,22 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
     took_s[:] = [0.3]  # what was slow for a moment is no long list
     server.test()
     server.permitted(accept_lost=False)
+
+
+def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Any = Attached.__new__(Attached)
+    server.clock, server.reading_s, server.pending = FakeClock(), math.inf, None
+    server.master = SimpleNamespace(signal=lambda number: None)
+    verdicts = [(0.1, False), (7.0, True), (7.0, True)]  # one stops at the first line
+
+    def tested(self: Any) -> Verdict:
+        took_s, valid = verdicts.pop(0)
+        server.clock.sleep(took_s)
+        return Verdict(valid, "")
+
+    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    monkeypatch.setattr(IncludedServer, "test", tested)
+    server.permitted(accept_lost=False)
+    assert len(server.notes()) == 1 and not verdicts[2:]
+    with pytest.raises(UsageError, match=r"takes 7\.0 s"):
+        server.permitted(accept_lost=False)

@@ -21,7 +21,7 @@ from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.plants.apache.program import Program
 
-BRIEF_S = 1.0
+_BRIEF_S = 1.0
 """A program that takes longer to read its configuration is not only slow to start."""
 BY_HAND = "apachectl graceful"
 """How an operator reloads it."""
@@ -48,7 +48,7 @@ class Attached:
         notes: notes for the user, one line each.
         standstill: that of its last reload by us; None before the first.
         busy_until_s: when workers that served long requests may be asked to finish once more.
-        reading_s: the least time that its program took to read its configuration; infinite before it was asked to.
+        reading_s: the least time that its program took to read its configuration; infinite where that is not known.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -99,7 +99,8 @@ class Attached:
         self._config, clock = evaluate(self.origin), SystemClock()
         began_s = clock.now_s()
         verdict = self.program.test(self._config.variables)
-        self.reading_s = min(self.reading_s, clock.now_s() - began_s)
+        if verdict.valid:  # else it may have stopped at the first line
+            self.reading_s = min(self.reading_s, clock.now_s() - began_s)
         return Verdict(False, why, verdict.files) if verdict.valid and (why := self._fatal()) else verdict
 
     def permitted(self) -> None:
@@ -114,13 +115,18 @@ class Attached:
             raise UsageError(why)
         if math.isinf(self.reading_s):
             self.test()
-            if self.reading_s > BRIEF_S:
+            if self.reads_long:
                 self.test()  # that may have been a busy moment
-        if self.reading_s > BRIEF_S:
+        if self.reads_long:
             self._say(
                 f"Apache takes {self.reading_s:.0f} s to read its configuration ('-t'), and accepts no connection "
                 "for as long or longer in every reload"
             )
+
+    @property
+    def reads_long(self) -> bool:
+        """Whether it is known to take long to read its configuration."""
+        return _BRIEF_S < self.reading_s < math.inf
 
     def require_loaded(self, ours: Path) -> None:
         """Makes sure that a reload would bring nothing into force that was edited in mid-run, but our own file.

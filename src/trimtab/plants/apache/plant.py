@@ -9,7 +9,6 @@ scoreboard on the status page is as long as the limit.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import knobs, process, snippet
-from trimtab.plants.apache.attached import BRIEF_S, Attached
+from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
 from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.reload import Patience
@@ -123,8 +122,8 @@ class Apache(OwnFilePlant):
 
     def expected_stop(self) -> tuple[float, float, float]:
         """It reads its configuration again while idle processes end; the others finish what they have begun."""
-        threads, reading_s = self._server.limits.threads_per_child, self._server.reading_s
-        return reading_s if BRIEF_S < reading_s < math.inf else 0.05, 0.002 / threads, 0.007 / threads
+        apache, threads = self._server, self._server.limits.threads_per_child
+        return apache.reading_s if apache.reads_long else 0.05, 0.002 / threads, 0.007 / threads
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.

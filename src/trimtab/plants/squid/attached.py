@@ -42,7 +42,7 @@ class Attached(IncludedServer[Configuration]):
         listeners: addresses and ports at which it listens.
         manager_url: where the manager's pages are.
         rooms: the limits of its memory and what is there, as when it was looked at last.
-        reading_s: the least time that its program took to read its configuration; infinite before it was asked to.
+        reading_s: the least time that its program took to read its configuration; infinite where that is not known.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -115,7 +115,8 @@ class Attached(IncludedServer[Configuration]):
         """
         began_s = self.clock.now_s()
         verdict = super().test()
-        self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
+        if verdict.valid:  # else it may have stopped at the first line
+            self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
         return verdict
 
     def permitted(self, accept_lost: bool) -> None:
@@ -139,9 +140,9 @@ class Attached(IncludedServer[Configuration]):
             )
         if math.isinf(self.reading_s):
             self.test()
-        if not accept_lost and self.reading_s > _BRIEF_S:
+        if not accept_lost and self._reads_long:
             self.test()  # that may have been a busy moment
-        if not accept_lost and self.reading_s > _BRIEF_S:
+        if not accept_lost and self._reads_long:
             raise UsageError(f"{self._stops()}: shorten its lists, or accept it with --accept-lost-connections")
 
     def notes(self) -> tuple[str, ...]:
@@ -153,7 +154,7 @@ class Attached(IncludedServer[Configuration]):
             if why
             else "every change is a reload, through which trimtab keeps the listening ports open"
         ]
-        if _BRIEF_S < self.reading_s < math.inf:
+        if self._reads_long:
             found.append(self._stops())
         if self.pending is not None:
             found.append(
@@ -161,6 +162,10 @@ class Attached(IncludedServer[Configuration]):
                 "configuration is in force than is shown here, and a reload brings all such edits into force"
             )
         return tuple(found)
+
+    @property
+    def _reads_long(self) -> bool:
+        return _BRIEF_S < self.reading_s < math.inf
 
     def _stops(self) -> str:
         return (
