@@ -14,6 +14,7 @@ from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.apache import Apache
+from trimtab.processes import descriptors
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.apache_config import Mpm
 
@@ -60,9 +61,11 @@ def renewed(pid: int) -> Iterator[None]:
 
 
 def reload(pid: int) -> None:
-    """A graceful reload by an operator, to its end."""
+    """A graceful reload by an operator, to its end; a new child alone may be one of an earlier reload."""
+    before = descriptors(pid, "pipe")
     with renewed(pid):
         os.kill(pid, signal.SIGUSR1)
+        until(lambda: bool(descriptors(pid, "pipe") - before), "the server has not read its configuration")
 
 
 @contextlib.contextmanager

@@ -35,6 +35,9 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_w
         apache.apply({"max_request_workers": start + 4 * bed.threads})
     back = apache.apply({"max_request_workers": start + 2 * bed.threads}).configuration
     assert back["max_request_workers"] == start + 2 * bed.threads, "a way back waits for nobody"
+    bed.write("mine.conf", "Timeout 40\n")
+    with pytest.raises(ApplyLater, match=r"mine\.conf was edited"):
+        apache.apply({"max_request_workers": start + 3 * bed.threads})  # which is a trial again
     apache.restore()
     assert (apache.configuration()["max_request_workers"], bed.snippet.exists()) == (start, False)
 

@@ -45,6 +45,18 @@ def test_an_edit_of_a_knob_stands_it_down_alone_and_every_edit_of_the_operators_
     assert bed.processes() == CPUS
 
 
+def test_a_way_back_waits_for_nobody_and_what_was_tried_before_is_a_trial_again(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"keepalive_timeout_ms": 400})
+    nginx.apply({"keepalive_timeout_ms": 500})
+    bed.replace("gzip on;", "gzip off;")
+    nginx.apply({"keepalive_timeout_ms": 400})
+    bed.replace("gzip off;", "gzip on;")
+    with pytest.raises(ApplyLater, match=r"nginx\.conf was edited"):
+        nginx.apply({"keepalive_timeout_ms": 500})
+    nginx.restore()
+
+
 def test_a_knob_that_the_operator_sets_elsewhere_stands_down(bed: Bed) -> None:
     nginx = bed.attach()
     bed.write("mine.conf", "keepalive_timeout 9s;\n")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Prepared
+from trimtab.core import Clock, Knob, Prepared
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._change import Server
@@ -51,7 +51,6 @@ class OwnFilePlant(ReloadedPlant):
         self._directory = directory
         self._file: Path | None = None
         self._standing = _Standing()
-        self._start = self._previous = dict(server.in_force)
 
     @abstractmethod
     def find_location(self, directory: Path | None) -> Path:
@@ -138,33 +137,6 @@ class OwnFilePlant(ReloadedPlant):
             in_force = self._server.in_force
             values = {knob: in_force[knob] for knob in self.kept(path) if knob not in self._down} | {**values}
         return now, _Standing(found, self.text(values, found), values)
-
-    def goes_back(self, values: Mapping[str, int]) -> bool:
-        """Whether a change brings back what was in force before the one before it, or at the start.
-
-        That waits for nobody: what is on trial may do harm.
-
-        Args:
-            values: knob to value, of all knobs that are ours then.
-        """
-        return any(all(one.get(k) == v for k, v in values.items()) for one in (self._start, self._previous))
-
-    def commit(self, prepared: Prepared) -> Applied:
-        """Brings a prepared change into force by one reload, and remembers what was before it.
-
-        Raises:
-            ApplyRefused: the server does not accept it, or may not be reloaded now; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            PlantGone: the server has ended.
-        """
-        before = dict(self._server.in_force)
-        done = super().commit(prepared)
-        self._previous = before if prepared.detail is not None else self._previous
-        return done
-
-    def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for the start."""
-        self._start = {**self._start, **configuration}
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
         """Writes our file and reloads, or puts everything back."""

@@ -44,6 +44,11 @@ class ReloadedPlant(Plant):
         self._knobs = {knob.name: knob for knob in knobs}
         self._down = StoodDown()
         self._debt: Debt | None = None
+        self._start = self._previous = dict(server.in_force)
+
+    def began_with(self, configuration: Configuration) -> None:
+        """Takes what was in force before a killed run for the start."""
+        self._start = {**self._start, **configuration}
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and how long the last change stopped the server."""
@@ -159,6 +164,16 @@ class ReloadedPlant(Plant):
         except (UsageError, ApplyFailed) as error:
             raise ApplyRefused(str(error)) from None
 
+    def goes_back(self, values: Mapping[str, int]) -> bool:
+        """Whether a change brings back what was in force before the one before it, or at the start.
+
+        That waits for nobody: what is on trial may do harm. Once it is back, the same trial again is none.
+
+        Args:
+            values: knob to value, of all knobs that are ours then.
+        """
+        return any(all(one.get(k) == v for k, v in values.items()) for one in (self._start, self._previous))
+
     def commit(self, prepared: Prepared) -> Applied:
         """Brings a prepared change into force by one reload: all of it or nothing.
 
@@ -169,12 +184,14 @@ class ReloadedPlant(Plant):
         """
         if prepared.detail is None:
             return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
-        started_s = self.clock.now_s()
+        started_s, before = self.clock.now_s(), dict(self._server.in_force)
         try:
             notes = self.bring(prepared)
         except NotBack as error:
             self._debt = error.debt
             give_up(error.why, str(error.why), [error.said])
+        ours = {knob: value for knob, value in self.set_to.items() if knob not in self._down}
+        self._previous = self._start if self.goes_back(ours) else before
         return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
 
     def settle(self) -> None:

@@ -294,3 +294,14 @@ def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(fres
     later.apply(CHANGE)
     Filed(server).undo_leftover()
     assert server.state() == (START, None), "an undo goes back to before the first of them"
+
+
+def test_a_trial_that_was_taken_back_is_no_way_back_when_it_is_tried_again(fresh: Callable[[], Server]) -> None:
+    _, plant = begun(fresh, [{"workers": 20}, {"workers": 30}])
+    assert plant.goes_back({"workers": 20}) and plant.goes_back({"workers": 10})
+    plant.apply({"workers": 20})
+    assert not plant.goes_back({"workers": 30}) and plant.goes_back({"workers": 10})
+    plant.apply({"workers": 30})
+    assert plant.goes_back({"workers": 20})
+    plant.apply({"workers": 10})
+    assert not plant.goes_back({"workers": 30})

@@ -57,7 +57,7 @@ class Finishing:
             return ""
         there = workers(self._master)
         self._changes = [left for one in self._changes if (left := one & there)]
-        back = self.goes_back(now, wanted)
+        back = not self._to_start(now) and any(_same(one, {**now, **wanted}) for one in self._been)
         count, changes = sum(map(len, self._changes)), len(self._changes)
         of = "an earlier configuration" if changes == 1 else f"{changes} earlier configurations"
         said = f"{count} process{'es' if count > 1 else ''} of {of} still finish{'es' if count == 1 else ''}"
@@ -68,16 +68,6 @@ class Finishing:
         if changes and not back and limit_bytes is not None and (held := self._bytes()) > share * limit_bytes:
             return f"{said}, with {held / MIB:.0f} MiB, more than {share:.0%} of the memory, {what}"
         return ""
-
-    def goes_back(self, now: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
-        """Whether a change brings back the start, or what was in force in this run.
-
-        Args:
-            now: knob to value in force.
-            wanted: knob to value that are to come.
-        """
-        left = not self._to_start(now)
-        return self._to_start(wanted) or (left and any(_same(one, {**now, **wanted}) for one in self._been))
 
     def _to_start(self, values: Mapping[str, int]) -> bool:
         return all(self.start.get(knob) == value for knob, value in values.items())

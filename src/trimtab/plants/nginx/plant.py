@@ -135,14 +135,14 @@ class Nginx(ReloadedPlant):
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for what the operator has chosen."""
+        super().began_with(configuration)
         self._server.finishing.start |= configuration
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Checks a change, also whether its reload brings nothing else into force and finds room; nothing is touched.
+        """Checks a change, also whether processes of those before it leave room for its reload; nothing is touched.
 
         Raises:
-            ApplyLater: somebody has edited another file, or processes of earlier changes leave no room; a way back is
-                not kept waiting.
+            ApplyLater: they do not, or somebody has edited another file; a way back is not kept waiting.
             ApplyRefused: not valid, against a rule among the knobs, or not permitted.
             OperatorEdit: somebody else has set one of the knobs.
             PlantGone: nginx has ended.
@@ -150,14 +150,7 @@ class Nginx(ReloadedPlant):
         prepared, nginx = super().prepare(changes), self._server
         now = {knob: nginx.in_force[knob] for knob in self._knobs if knob not in self._down}
         limit_bytes = min((room.limit_bytes for room in nginx.rooms), default=None)
-        if prepared.detail is None:
-            return prepared
-        if not nginx.finishing.goes_back(now, prepared.changes):
-            try:
-                nginx.require_loaded()
-            except UsageError as error:
-                raise ApplyRefused(str(error)) from None
-        if why := nginx.finishing.too_many(now, prepared.changes, limit_bytes):
+        if prepared.detail is not None and (why := nginx.finishing.too_many(now, prepared.changes, limit_bytes)):
             raise ApplyLater(why)
         return prepared
 
@@ -179,8 +172,11 @@ class Nginx(ReloadedPlant):
         """Values to set, values set so far, and present texts of the files that we have written.
 
         Raises:
+            ApplyLater: a reload would bring into force what somebody has edited; the way back is made all the same.
             UsageError: nginx refuses its present configuration, or a file cannot be read.
         """
+        if not self.goes_back(values):
+            self._server.require_loaded()
         verdict = self._server.test()
         if not verdict.valid:
             raise UsageError(f"nginx refuses its configuration as it is: {verdict.message}")
