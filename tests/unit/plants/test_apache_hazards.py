@@ -65,6 +65,8 @@ def test_each_key_is_compared_with_its_own_certificate(pairs: Path) -> None:
     assert said(pairs, *both) == ""
     wrong = [*both, *host("other.crt", "ec.key")]
     assert "main.conf:11 is not that of the certificate in main.conf:10" in said(pairs, *wrong)
+    shared = [*host("rsa.crt", "rsa.key"), *host("ec.crt", "rsa.key")]  # one key for all hosts, as for *.example.org
+    assert "main.conf:7 is not that of the certificate in main.conf:6" in said(pairs, *shared)
     of_two = ["SSLCertificateFile ec.crt", "SSLCertificateFile rsa.crt"]
     assert said(pairs, *of_two, "SSLCertificateKeyFile ec.key", "SSLCertificateKeyFile rsa.key") == ""
 

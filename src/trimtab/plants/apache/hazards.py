@@ -40,14 +40,14 @@ def fatal(configuration: Configuration, server_root: Path) -> str:
     hosts: dict[tuple[object, ...], tuple[list[Directive], list[Directive]]] = {}
     for one in configuration.named(_CERTIFICATE, _KEY):
         hosts.setdefault((one.file, one.context), ([], []))[one.name == _KEY].append(one)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_ciphers("ALL:@SECLEVEL=0")  # a weak one is Apache's to judge
+    pairs: dict[tuple[Path | None, Path | None], tuple[Directive, Directive]] = {}
     for certificates, keys in hosts.values():
-        if len(certificates) != len(keys):  # a certificate's file may hold its key
-            continue
-        for certificate, key in zip(certificates, keys, strict=True):
-            if _apart(context, _file(certificate, root), _file(key, root)):
-                return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
+        if len(certificates) == len(keys):  # else a certificate's file may hold its key
+            for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
+                pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))
+    for files, (certificate, key) in pairs.items():
+        if _apart(*files):
+            return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
     return ""
 
 
@@ -76,10 +76,12 @@ def _file(one: Directive, root: Path) -> Path | None:
     return root / name if known else None
 
 
-def _apart(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> bool:
+def _apart(certificate: Path | None, key: Path | None) -> bool:
     """Whether a key is surely not the certificate's; what others could change is not read."""
     if certificate is None or key is None:
         return False
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # a new one: a key may be that of an earlier certificate
+    context.set_ciphers("ALL:@SECLEVEL=0")  # a weak one is Apache's to judge
     opened = list[int]()
     try:
         opened += [open_trusted(certificate)]
