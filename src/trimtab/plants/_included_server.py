@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from trimtab.core import Clock, Knob
 from trimtab.errors import ApplyRefused
 from trimtab.plants import _change
+from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import Files
 from trimtab.plants._master import Master
 from trimtab.plants._own_file import put_back
@@ -43,6 +44,8 @@ class IncludedServer(ABC, Generic[C]):
     in_force: Mapping[str, int]
     section = ""
     standstill: Standstill | None = None
+    by_hand: ClassVar[str]
+    """How an operator reloads it."""
 
     @abstractmethod
     def parsed(self) -> C:
@@ -90,6 +93,16 @@ class IncludedServer(ABC, Generic[C]):
         verdict: Verdict = self.program.test()
         return verdict
 
+    def require_loaded(self, ours: Path) -> None:
+        """Makes sure that a reload would bring nothing into force that was edited in mid-run, but our own file.
+
+        Raises:
+            ApplyLater: somebody has edited another one since the server loaded it.
+            UsageError: it cannot be read, as in the middle of an edit.
+        """
+        if self.loaded.changed():
+            require_unedited(self.loaded.edited(self.read(), ours), self.master.title, self.by_hand)
+
 
 S = TypeVar("S", bound=IncludedServer[Any])
 
@@ -128,6 +141,17 @@ class IncludedPlant(OwnFilePlant):
     ) -> None:
         super().__init__(clock, server, knobs, directory)
         self._first: Files = server.loaded
+
+    def composed(self, values: Mapping[str, int]) -> Any:
+        """State of our file before the change, and after it, where a reload brings nothing else into force.
+
+        Raises:
+            ApplyLater: it would, as somebody has edited another file; the way back is made all the same.
+            UsageError: a file cannot be read.
+        """
+        if not self.goes_back(values):
+            self._server.require_loaded(self.location())
+        return super().composed(values)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyLater, NotMeasured, UsageError
-from trimtab.plants._edits import require_unedited
 from trimtab.plants._held import permitted
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
@@ -60,6 +59,7 @@ class Attached(IncludedServer[Configuration]):
 
     master: FpmMaster
     program: Program
+    by_hand = BY_HAND
 
     def __init__(self, master: FpmMaster, clock: Clock, pool: str | None = None, options: Sequence[str] = ()) -> None:
         vet(master)
@@ -164,16 +164,6 @@ class Attached(IncludedServer[Configuration]):
                 f"a reload would end requests in progress, because {CLEAN} is {time}: {self._how_to_reload()}, "
                 "or accept it with --accept-lost-requests"
             )
-
-    def require_loaded(self, ours: Path) -> None:
-        """Makes sure that a reload would bring nothing into force but our own file.
-
-        Raises:
-            ApplyLater: somebody has edited another one since FPM loaded it.
-            UsageError: it cannot be read, as in the middle of an edit.
-        """
-        if self.loaded.changed():
-            require_unedited(self.loaded.edited(self.read(), ours), "PHP-FPM", BY_HAND)
 
     def require_no_long_request(self, usual_s: float) -> None:
         """Makes sure that no request under way, of any pool with a status page, would hold a reload up for long.

@@ -162,18 +162,17 @@ class PhpFpm(IncludedPlant):
         self._server.permitted(self._accept_lost, self.location())
 
     def composed(self, values: Mapping[str, int]) -> Any:
-        """State of our file before the change, and after it, where a reload brings nothing else into force.
+        """State of our file before the change, and after it, where nothing holds a reload up for long.
 
         Raises:
-            ApplyLater: it would, as somebody has edited another file, or a request that takes very long would hold it
-                up; the way back to what was in force before this change, or at the start, is made all the same: what
-                is on trial may do harm.
+            ApplyLater: a request that takes very long would, or the reload would bring into force what somebody has
+                edited; the way back is made all the same.
             UsageError: a file cannot be read.
         """
+        found = super().composed(values)
         if not self.goes_back(values):
-            self._server.require_loaded(self.location())
             self._server.require_no_long_request(self._slowest_s)
-        return super().composed(values)
+        return found
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

@@ -20,6 +20,8 @@ from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
+BY_HAND = "squid -k reconfigure"
+"""How an operator reloads it."""
 _RELOAD_PATIENCE_S = 5.0
 _BRIEF_S = 1.0
 """A client whose connection is not taken asks again after a second (RFC 6298, 2.1): so long it hardly notices."""
@@ -51,6 +53,7 @@ class Attached(IncludedServer[Configuration]):
 
     master: SquidMaster
     program: Program
+    by_hand = BY_HAND
 
     def __init__(self, master: SquidMaster, clock: Clock, manager_url: str | None = None) -> None:
         vet(master)

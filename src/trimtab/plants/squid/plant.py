@@ -128,6 +128,7 @@ class Squid(IncludedPlant):
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for what the operator has chosen."""
+        super().began_with(configuration)
         self._chosen = {**self._chosen, **configuration}
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
