@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.servers._private_apache import Bed, private, reload
+from tests.servers._under_gate import until
 from trimtab.errors import ApplyFailed
+from trimtab.plants.apache import Apache
 from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
@@ -36,3 +38,21 @@ def test_a_limit_that_the_start_does_not_allow_is_put_back_with_the_reason() -> 
             apache.apply({"max_request_workers": 24})
         assert apache.configuration()["max_request_workers"] == 8
         assert not bed.snippet.exists()
+
+
+def test_a_file_that_was_taken_away_and_not_reloaded_is_no_limit_of_the_start() -> None:
+    with private("event") as bed:
+        edited(bed, f"MaxRequestWorkers {4 * bed.threads}\n")
+
+        found = list[Apache]()
+
+        def told() -> bool:
+            bed.write("mine.conf", "")
+            bed.write("mine.conf", None)  # in the same second as the start it would not be told apart
+            found.append(bed.attach())
+            # Until processes of before it have ended the page has their places too.
+            running = found[-1].configuration()["max_request_workers"]
+            return running == 4 * bed.threads and any("edited and not" in note for note in found[-1].notes)
+
+        until(told, "it is taken for one that keeps its ServerLimit")
+        assert found[-1].knobs()[0].domain.maximum == 16 * bed.threads

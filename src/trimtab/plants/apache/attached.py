@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,7 +163,9 @@ class Attached:
         if self.board is not None and not status.agrees(self.board, filed):
             running = values["max_request_workers"] = len(self.board)
             why = "edited and not reloaded; a reload by trimtab brings all such edits into force"
-            if edited is None and running < filed and not self._config.uncertain:
+            # A directory tells of a file that was taken away, or linked to, since (a2disconf, a2enconf).
+            read = self._changed(self._config.read()) is None and not self._config.uncertain
+            if read and running < filed:
                 why = f"read by it, but {STARTED_WITH}"
                 self.limits = replace(self.limits, server_limit=max(1, running // self.limits.threads_per_child))
             self._say(
@@ -177,14 +180,17 @@ class Attached:
             self.notes.append(note)
 
     def _pending(self) -> Path | None:
-        """A file that was changed after the present generation was started; of worker processes the first tells.
+        """A file that was changed after the present generation was started.
 
         Not ours as a run has left it: that differs from what was loaded in StartServers alone.
         """
+        return self._changed(path for path in self._config.files if not snippet.is_lasting(path))
+
+    def _changed(self, paths: Iterable[Path]) -> Path | None:
+        """One that was changed after the present generation was started; of worker processes the first tells."""
         starts = [processes.start_of(worker) for worker in self.generations().workers]
         known = [start for start in starts if start is not None]
-        files = (path for path in self._config.files if not snippet.is_lasting(path))
-        return changed_after(files, min(known)) if known else None
+        return changed_after(paths, min(known)) if known else None
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded Apache since.
