@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,23 @@ def test_every_directive_is_in_its_context_with_its_words() -> None:
     assert found[("http", "server"), "location"] == ("~", "^/a{2}\\.php$")
     assert found[("http", "server", "location"), "set"] == ("$x", "${y}z")
     assert found[("http", "server", "location"), "return"] == ("200", "it's")
+
+
+class Counted(str):
+    """A text that knows how much of it was looked at for ends of lines."""
+
+    looked_at = 0
+
+    def count(self, *args: Any) -> int:
+        self.looked_at += args[2] - args[1]
+        return super().count(*args)
+
+
+def test_each_directive_has_its_line_and_the_lines_of_a_long_list_are_counted_once() -> None:
+    text = Counted(TEXT + "deny 192.0.2.1;\n" * 1000)
+    for one in directives(text, FILE):
+        assert one.line == str(text).count("\n", 0, one.words[0].start) + 1
+    assert text.looked_at < len(text)
 
 
 def test_a_word_is_found_where_it_stands_with_its_quotes() -> None:

@@ -85,7 +85,7 @@ def directives(text: str, file: Path, context: tuple[str, ...] = (), block: str 
     found: list[Directive] = []
     open_blocks: list[tuple[str, str]] = []
     words: list[Word] = []
-    at = 0
+    at, line, counted = 0, 1, 0
     while True:
         at = _skip(text, at)
         mark = text[at] if at < len(text) else ""
@@ -104,7 +104,8 @@ def directives(text: str, file: Path, context: tuple[str, ...] = (), block: str 
             continue
         if not words:
             raise UsageError(f"{file}:{_line(text, at)} is not in nginx's language: unexpected {mark}")
-        line = _line(text, words[0].start)
+        line += text.count("\n", counted, words[0].start)
+        counted = words[0].start
         inner = (*context, *(name for name, _ in open_blocks))
         found.append(Directive(tuple(words), inner, open_blocks[-1][1] if open_blocks else block, file, line))
         if mark == "{" and words[0].text.endswith("_by_lua_block"):
