@@ -82,6 +82,14 @@ def test_what_cannot_be_read_as_apache_does_is_not_judged(pairs: Path, certifica
     assert said(pairs, *host("pkcs11:token=a", "pkcs11:token=b")) == ""
 
 
+@pytest.mark.parametrize(("engines", "looked_at"), [("Off", False), ("On", True), ("optional", True), ("", True)])
+def test_where_tls_is_off_nobody_looks_at_a_key(pairs: Path, engines: str, looked_at: bool) -> None:
+    first, *rest = host("ec.crt", "rsa.key")
+    assert bool(said(pairs, first, *([f"SSLEngine {engines}"] if engines else []), *rest)) is looked_at
+    assert bool(said(pairs, "SSLEngine off", *rest[:-1])), "a virtual host may have them, and its engine on"
+    assert said(pairs, "<VirtualHost *:80>", "SSLEngine off", "</VirtualHost>", *host("ec.crt", "rsa.key")) != ""
+
+
 def test_within_a_macro_only_apache_knows_the_files(pairs: Path) -> None:
     assert said(pairs, "<Macro Site $name>", *host("ec.crt", "rsa.key"), "</Macro>") == ""
 

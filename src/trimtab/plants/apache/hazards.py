@@ -18,7 +18,7 @@ from trimtab.plants.apache.configuration import Configuration
 from trimtab.plants.apache.syntax import Directive
 from trimtab.trust import open_trusted
 
-_CERTIFICATE, _KEY = "sslcertificatefile", "sslcertificatekeyfile"
+_ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
 _FASTCGI, _DAEMONS = "fcgid_module", "wsgidaemonprocess"
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
@@ -29,7 +29,7 @@ _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIG
 def fatal(configuration: Configuration, server_root: Path) -> str:
     """Why a reload would end Apache; empty where nothing is seen that would.
 
-    The first key of a virtual host is the first certificate's, and so on.
+    The first key of a virtual host is the first certificate's, and so on. Where TLS is off nobody looks at them.
 
     Args:
         configuration: as it is on disk.
@@ -37,12 +37,15 @@ def fatal(configuration: Configuration, server_root: Path) -> str:
     """
     roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
     root = Path("/", roots[-1]) if roots else server_root
-    hosts: dict[tuple[object, ...], tuple[list[Directive], list[Directive]]] = {}
-    for one in configuration.named(_CERTIFICATE, _KEY):
-        hosts.setdefault((one.file, one.context), ([], []))[one.name == _KEY].append(one)
+    hosts: dict[tuple[object, ...], dict[str, list[Directive]]] = {}
+    for one in configuration.named(_ENGINE, _CERTIFICATE, _KEY):
+        hosts.setdefault((one.file, one.context), {_ENGINE: [], _CERTIFICATE: [], _KEY: []})[one.name].append(one)
     pairs: dict[tuple[Path | None, Path | None], tuple[Directive, Directive]] = {}
-    for certificates, keys in hosts.values():
-        if len(certificates) == len(keys):  # else a certificate's file may hold its key
+    for (_, context), host in hosts.items():
+        engines, certificates, keys = host.values()
+        # What stands outside of virtual hosts is theirs too, whose engine may be on.
+        off = bool(context and engines) and all(" ".join(one.args).lower() == "off" for one in engines)
+        if not off and len(certificates) == len(keys):  # else a certificate's file may hold its key
             for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
                 pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))
     for files, (certificate, key) in pairs.items():
