@@ -40,11 +40,11 @@ class Bed(Including):
         """trimtab's own file there."""
         return self.testbed.snippet_directory / "zz-trimtab.conf"
 
-    def attach(self, clock: Clock | None = None) -> Apache:
+    def attach(self, clock: Clock | None = None, accept_lost: bool = False) -> Apache:
         """trimtab attached to it."""
         testbed = self.testbed
         directory = os.fspath(testbed.snippet_directory)
-        return Apache.attach(clock or SystemClock(), testbed.pid, testbed.status_url, directory)
+        return Apache.attach(clock or SystemClock(), testbed.pid, testbed.status_url, directory, accept_lost)
 
 
 def children(pid: int) -> set[int]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.servers._private_apache import private, reload
+from tests.servers._private_apache import MPMS, children, private, reload
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.plants.apache import process
+from trimtab.processes import descriptors
+from trimtab.testbed import apache_config
 from trimtab.testbed.apache import module_directory
+from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
@@ -61,3 +66,30 @@ def test_that_a_reload_empties_apcu_is_said_before_the_first_change() -> None:
         bed.write("mine.conf", f"LoadFile {module}\n")
         reload(bed.testbed.pid)
         assert any("APCu is loaded: every change, trials and an undo too" in note for note in bed.attach().notes)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="on one CPU there is one socket at each address")
+@pytest.mark.parametrize("mpm", MPMS)
+def test_an_apache_with_several_sockets_at_an_address_is_changed_only_where_connections_may_be_lost(
+    mpm: Mpm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parent keeps the number of them, and ends where a reload finds no ListenCoresBucketsRatio any more."""
+    processing, line = apache_config.processing, "ListenCoresBucketsRatio 1"
+    monkeypatch.setattr(apache_config, "processing", lambda spec: [*processing(spec), line])
+    with private(mpm) as bed:
+        apache, more = bed.attach(), 12 * bed.threads
+        assert any("wait at sockets of ListenCoresBucketsRatio" in note for note in apache.notes)
+        with pytest.raises(ApplyRefused, match=r"ListenCoresBucketsRatio.*--accept-lost-requests"):
+            apache.apply({"max_request_workers": more})
+        accepting = bed.attach(accept_lost=True)
+        assert not accepting.apply({"max_request_workers": more}).notes
+        parent = process.Parent.find(bed.testbed.pid)
+        seen = process.generations(parent, descriptors(parent.pid, "pipe"))
+        assert parent.buckets > 1 and seen.workers and not seen.old
+        file = bed.testbed.config_file
+        file.write_text(file.read_text().replace(line, ""))
+        with pytest.raises(ApplyFailed, match=r"would end in a reload.* no longer set"):
+            accepting.restore()
+        file.write_text(file.read_text() + line)
+        accepting.restore()
+        assert children(bed.testbed.pid)

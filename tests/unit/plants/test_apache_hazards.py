@@ -16,6 +16,7 @@ from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.hazards import ended, fatal
+from trimtab.plants.apache.process import Parent
 
 EC, ALSO_EC, RSA, SECRET = "ec", "other", "rsa", "secret"
 KINDS = {
@@ -44,7 +45,7 @@ def said(directory: Path, *lines: str) -> str:
     """What is said of a configuration of these lines, whose ServerRoot is the directory."""
     main = directory / "main.conf"
     main.write_text("\n".join(lines))
-    return fatal(evaluate(Origin(main, directory)), directory).replace(f"{directory}/", "")
+    return fatal(evaluate(Origin(main, directory)), directory, 1).replace(f"{directory}/", "")
 
 
 def host(certificate: str, key: str) -> list[str]:
@@ -103,7 +104,7 @@ def test_neither_a_change_nor_what_comes_before_it_is_passed_then(
     apache.origin = Origin(tmp_path / "main.conf", tmp_path)
     apache._config = evaluate(apache.origin)
     verdict = Verdict(True, "")
-    parts = {"master": SimpleNamespace(pid=os.getpid(), signal=lambda number: None)}
+    parts = {"master": SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None)}
     vars(apache).update(parts, program=SimpleNamespace(test=lambda named: verdict))
     monkeypatch.setattr(attached, "vet", lambda master: None)
     assert not apache.test().valid and "though its own test passes: " in apache.test().message
@@ -129,10 +130,11 @@ def test_processes_of_modules_that_a_reload_ends_are_named_and_have_to_be_accept
 ) -> None:
     (tmp_path / "main.conf").write_text("\n".join(lines))
     apache = object.__new__(Attached)
+    apache.master = Parent(os.getpid(), 1, Path("/x"), (), 0)
     apache.origin = Origin(tmp_path / "main.conf", tmp_path)
     apache._config = evaluate(apache.origin)
     lost = f"a reload ends {who}"
-    assert ended(apache.config).replace(f"{tmp_path}/", "") == lost
+    assert ended(apache.config, 1).replace(f"{tmp_path}/", "") == lost
     monkeypatch.setattr(OwnFilePlant, "check_permissions", lambda plant: None)
     plant = object.__new__(Apache)
     vars(plant).update(_server=apache, _accept_lost=True)
@@ -144,4 +146,4 @@ def test_processes_of_modules_that_a_reload_ends_are_named_and_have_to_be_accept
 
 def test_without_such_processes_a_reload_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / "main.conf").write_text("WSGIScriptAlias / app.wsgi\nLoadModule cgid_module modules/mod_cgid.so\n")
-    assert ended(evaluate(Origin(tmp_path / "main.conf", tmp_path))) == ""
+    assert ended(evaluate(Origin(tmp_path / "main.conf", tmp_path)), 1) == ""

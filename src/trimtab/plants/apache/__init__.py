@@ -28,7 +28,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--accept-lost-requests",
         action="store_true",
-        help="reload although it ends daemons of mod_wsgi, or programs of mod_fcgid, with what they serve",
+        help="reload although it ends daemons of mod_wsgi or programs of mod_fcgid with what they serve, or "
+        "connections that wait at sockets of ListenCoresBucketsRatio",
     )
 
 

@@ -80,7 +80,7 @@ class Attached:
         self._cautions()
         self.notes += forgotten(parent.pid)
         self.notes += [why] if (why := self._fatal()) else []
-        self.notes += [lost] if (lost := hazards.ended(self._config)) else []
+        self.notes += [lost] if (lost := self._ended(self._config)) else []
 
     @property
     def config(self) -> Configuration:
@@ -144,12 +144,16 @@ class Attached:
         Raises:
             UsageError: it does.
         """
-        if lost := hazards.ended(self.config):
+        if lost := self._ended(self.config):
             raise UsageError(f"{lost}: accept it with --accept-lost-requests")
+
+    def _ended(self, config: Configuration) -> str:
+        """What a reload ends by this configuration; empty for nothing."""
+        return hazards.ended(config, self.master.buckets)
 
     def _fatal(self) -> str:
         """Why a reload would end Apache, as far as its own test does not tell; empty where nothing is seen."""
-        found = hazards.fatal(self.config, self.origin.server_root)
+        found = hazards.fatal(self.config, self.origin.server_root, self.master.buckets)
         return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
 
     def read_running(self) -> None:

@@ -3,7 +3,9 @@
 `-t` reads the configuration and no more. In a reload every module looks at what it names too (`ap_run_post_config` in
 server/main.c); where one fails, the parent ends and nobody is served ("AH00016: Configuration Failed"). That comes
 about without an edit of any file that `-t` reads: a certificate was replaced and not its key (AH02565). Until
-somebody reloads, nobody notices. What only Apache knows (macros, keys with a passphrase) is not judged.
+somebody reloads, nobody notices. Or ListenCoresBucketsRatio was taken out since the start: Apache keeps the number of
+its sockets, and cannot open the second at an address any more (AH00072). What only Apache knows (macros, keys with a
+passphrase) is not judged.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from trimtab.plants.apache.syntax import Directive
 from trimtab.trust import open_trusted
 
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
-_FASTCGI, _DAEMONS = "fcgid_module", "wsgidaemonprocess"
+_FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
 _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
 """OpenSSL's reasons where a key is not the certificate's; the last one where it is of another kind."""
 
 
-def fatal(configuration: Configuration, server_root: Path) -> str:
+def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
     """Why a reload would end Apache; empty where nothing is seen that would.
 
     The first key of a virtual host is the first certificate's, and so on. Where TLS is off nobody looks at them.
@@ -34,7 +36,10 @@ def fatal(configuration: Configuration, server_root: Path) -> str:
     Args:
         configuration: as it is on disk.
         server_root: ServerRoot before any directive sets it.
+        buckets: how many sockets it has at each address.
     """
+    if buckets > 1 and _ratio(configuration) in ((), ("0",)):
+        return "it was started with ListenCoresBucketsRatio, which its files no longer set: put that back"
     roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
     root = Path("/", roots[-1]) if roots else server_root
     hosts: dict[tuple[object, ...], dict[str, list[Directive]]] = {}
@@ -54,22 +59,32 @@ def fatal(configuration: Configuration, server_root: Path) -> str:
     return ""
 
 
-def ended(configuration: Configuration) -> str:
-    """What a reload does to requests that processes of modules serve; empty where there are none of these.
+def ended(configuration: Configuration, buckets: int) -> str:
+    """What a reload does to requests that processes of modules serve, and to connections; empty where to none.
 
     Apache ends these processes as it reads its configuration again: mod_fcgid's at once, with SIGKILL a second later
     (`kill_all_subprocess` in its fcgid_pm_main.c), and daemons of mod_wsgi with SIGKILL after three seconds (APR, and
-    https://github.com/GrahamDumpleton/mod_wsgi/issues/383).
+    https://github.com/GrahamDumpleton/mod_wsgi/issues/383). Of several sockets at an address the parent closes all
+    but the first (`ap_duplicate_listeners` in server/listen.c), and the kernel ends what waits there; or new ones
+    come to one that a child of prefork still holds for the length of its request, and accepts nothing.
 
     Args:
         configuration: as it is on disk.
+        buckets: how many sockets it has at each address.
     """
     found = []
     if daemons := configuration.named(_DAEMONS):
         found.append(f"mod_wsgi's daemons ({daemons[0].where}) with requests of more than 3 s")
     if _FASTCGI in configuration.modules:
         found.append("mod_fcgid's programs with requests of more than 1 s")
+    if buckets > 1:
+        found.append("connections that wait at sockets of ListenCoresBucketsRatio, or has them wait on")
     return f"a reload ends {' and '.join(found)}" if found else ""
+
+
+def _ratio(configuration: Configuration) -> tuple[str, ...]:
+    """Arguments of the last ListenCoresBucketsRatio; none where there is none."""
+    return next((one.args for one in reversed(configuration.named(_BUCKETS))), ())
 
 
 def _file(one: Directive, root: Path) -> Path | None:

@@ -2,20 +2,24 @@
 
 Each generation of children has its own "pipe of death", which the parent opens anew at every start and reload
 (`ap_mpm_pod_open` in server/mpm_unix.c). So a reload has taken place when the parent holds a pipe that it did not
-hold before, and a child is of the present generation when it holds that pipe too. A worker process also holds the
-parent's listening sockets; the helper process of mod_cgid and the daemons of mod_wsgi do not. They share others with
-it: that to the journal which systemd gives a server in the foreground, and the Unix sockets of the daemons.
+hold before, and a child is of the present generation when it holds that pipe too. With ListenCoresBucketsRatio
+there is one such pipe, and one socket at each address, for every bucket of children, which closes those of the
+others. A worker process also holds the parent's listening sockets; the helper process of mod_cgid and the daemons of
+mod_wsgi do not. They share others with it: that to the journal which systemd gives a server in the foreground, and
+the Unix sockets of the daemons.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
 from trimtab.plants._master import Master
-from trimtab.processes import children, descriptors, program_of, start_of
+from trimtab.processes import children, descriptors, listening, program_of, start_of
 
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})
 """Options with which the program answers a question and ends."""
@@ -31,6 +35,17 @@ class Parent(Master):
     called = "apache2 or httpd"
     program = re.compile(r"apache2|httpd(\.(prefork|worker|event))?")
     on_unix_sockets = False
+
+    @cached_property
+    def buckets(self) -> int:
+        """How many sockets it has at each address; it keeps to their number from its start on.
+
+        Raises:
+            UsageError: not permitted.
+        """
+        held = descriptors(self.pid, "socket")
+        addresses = Counter(address for name, address in listening(self.pid).items() if name in held)
+        return min(addresses.values(), default=1)
 
     @classmethod
     def running(cls) -> list[Self]:
@@ -74,13 +89,16 @@ def generations(parent: Parent, present: frozenset[str]) -> Generations:
     Args:
         parent: Apache's parent process.
         present: pipes that only the present generation holds.
+
+    Raises:
+        UsageError: not permitted.
     """
     sockets = parent.accepting()
     workers, old = [], []
     for child in children(parent.pid):
         if start_of(child) is None or program_of(child) != parent.exe:
             continue
-        if not present <= descriptors(child, "pipe"):
+        if len(present - descriptors(child, "pipe")) >= parent.buckets:
             if start_of(child) is not None:
                 old.append(child)
         elif not sockets.isdisjoint(descriptors(child, "socket")):

@@ -82,7 +82,12 @@ def reload(
     standstill.begin()
     parent.signal(signal.SIGUSR1)
     look = standstill.during
-    fresh = parent.awaited(clock, patience.reload_s, lambda: look(descriptors(parent.pid, "pipe") - before))
+
+    def opened() -> frozenset[str]:
+        pipes = look(descriptors(parent.pid, "pipe") - before)
+        return pipes if len(pipes) >= parent.buckets else frozenset()
+
+    fresh = parent.awaited(clock, patience.reload_s, opened)
     if not fresh:
         raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
     served = parent.awaited(clock, patience.serve_s, lambda: look(generations(parent, fresh).workers))
