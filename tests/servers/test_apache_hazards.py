@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_apache import MPMS, children, private, reload
+from tests.servers._under_gate import until
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
-from trimtab.plants.apache import process
+from trimtab.plants.apache import process, status
 from trimtab.processes import descriptors
 from trimtab.testbed import apache_config
 from trimtab.testbed.apache import module_directory
@@ -93,3 +94,19 @@ def test_an_apache_with_several_sockets_at_an_address_is_changed_only_where_conn
         file.write_text(file.read_text() + line)
         accepting.restore()
         assert children(bed.testbed.pid)
+
+
+def test_an_apache_that_would_take_our_questions_for_an_attack_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "_EVASIVE", {"status_module"})  # in the place of mod_evasive
+    with private("event") as bed:
+        log = bed.testbed.directory / "access.log"
+        bed.write("mine.conf", f"CustomLog {log} %r\n")
+        reload(bed.testbed.pid)
+        with pytest.raises(
+            UsageError, match=r"mod_evasive .*: add 'DOSWhitelist 127\.0\.0\.1' to its settings and reload"
+        ):
+            bed.attach()
+        assert "server-status" not in log.read_text()
+        bed.write("evasive.conf", "DOSWhitelist 10.0.0.1 127.0.0.*\n")
+        assert bed.attach().status_url == bed.testbed.status_url
+        until(lambda: "server-status" in log.read_text(), "the page was not asked for")

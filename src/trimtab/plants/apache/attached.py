@@ -71,7 +71,7 @@ class Attached:
         self.limits = limits(self._config)
         self.listeners = processes.listeners(parent.pid)
         known = [status_url] if status_url else status.candidates(self._config, self.listeners)
-        self.status_url = status.find(known)
+        self.status_url = status.find(status.askable(self._config, known))
         self._pipes = processes.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}

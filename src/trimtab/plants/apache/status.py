@@ -7,7 +7,9 @@ more for each slot beyond them that is not free (modules/generators/mod_status.c
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
@@ -20,6 +22,7 @@ from trimtab.sensors.server_status import ServerStatus
 N = TypeVar("N", int, float)
 _PATIENCE_S = 2.0
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
+_EVASIVE = frozenset({"evasive20_module", "evasive_module"})
 
 
 def candidates(configuration: Configuration, listeners: tuple[Listener, ...]) -> list[str]:
@@ -41,6 +44,30 @@ def candidates(configuration: Configuration, listeners: tuple[Listener, ...]) ->
         host = _ANY.get(address, address)
         hosts.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     return [f"http://{host}{path}" for path in dict.fromkeys([*paths, "/server-status"]) for host in hosts]
+
+
+def askable(configuration: Configuration, urls: list[str]) -> list[str]:
+    """Those of some addresses of the page at which it may be asked for again and again.
+
+    mod_evasive takes more than DOSPageCount requests for one page within DOSPageInterval, as shipped 2 within a
+    second, for an attack. It then refuses whatever comes from that address, such as from a proxy on this machine, for
+    as long as requests come, and runs DOSSystemCommand, which often closes a firewall to it.
+
+    Raises:
+        UsageError: at none of them; the message says how to allow it.
+    """
+    if _EVASIVE.isdisjoint(configuration.modules) or not urls:
+        return urls
+    # What is sent to an address of this machine is sent from it too.
+    hosts = {url: (urlsplit(url).hostname or "").replace("localhost", "127.0.0.1") for url in urls}
+    spared = [pattern for one in configuration.named("doswhitelist") for pattern in one.args]
+    if found := [url for url in urls if any(fnmatchcase(hosts[url], pattern) for pattern in spared)]:
+        return found
+    host = hosts[urls[0]]
+    raise UsageError(
+        "mod_evasive would take three questions a second for the status page for an attack, and block whatever comes "
+        f"from {host}: add 'DOSWhitelist {host}' to its settings and reload Apache"
+    )
 
 
 def find(urls: list[str]) -> str:
