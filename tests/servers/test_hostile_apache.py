@@ -206,6 +206,17 @@ def test_mounts_of_its_own_do_not_matter_where_the_files_are_the_same(tmp_path: 
         apache.close()
 
 
+def test_the_page_of_another_server_at_the_same_address_in_another_network_is_not_taken_for_its_own(
+    tmp_path: Path,
+) -> None:
+    lines = ("<Location /server-status>", "SetHandler server-status", "</Location>", "User nobody", "Group nogroup")
+    there = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+    with private("event") as bed, real_apache(tmp_path, *lines, start=there) as pid:
+        for url in (bed.testbed.status_url, None):
+            with pytest.raises(UsageError, match=rf"another network namespace.*nsenter --net=/proc/{pid}/ns/net"):
+                Apache.attach(SystemClock(), pid, url)
+
+
 def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marker: Path) -> None:
     shutil.copy("/bin/dash", tmp_path / "apache2")
     inside = ("unshare", "--pid", "--fork", "--kill-child", tmp_path / "apache2", "-c", f"read wait || : > {marker}")

@@ -52,6 +52,30 @@ def vet(master: Master) -> None:
     master.check()
 
 
+def same_network(master: Master) -> None:
+    """Makes sure that what a server's addresses are asked for is asked of this server.
+
+    In another network namespace the same address may be another server's, whose page would be taken for this one's.
+
+    Raises:
+        UsageError: they are in another namespace.
+        PlantGone: it has ended.
+    """
+    theirs = f"/proc/{master.pid}/ns/net"
+    try:
+        same = _same(theirs, "/proc/self/ns/net")
+    except PermissionError:
+        raise master.not_permitted() from None
+    except OSError:
+        master.check()
+        return
+    if not same:
+        raise UsageError(
+            f"{master} is in another network namespace, where its status page cannot be asked for from here: "
+            f"run trimtab there ('nsenter --net={theirs} trimtab ...')"
+        )
+
+
 def same_files(master: Master, files: Iterable[Path]) -> None:
     """Makes sure that a server and trimtab see the same files.
 

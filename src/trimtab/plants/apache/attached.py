@@ -15,7 +15,7 @@ from trimtab.plants._included_files import changed_after
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
-from trimtab.plants._vetted import same_files, vet
+from trimtab.plants._vetted import same_files, same_network, vet
 from trimtab.plants.apache import hazards, snippet, status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
@@ -69,6 +69,7 @@ class Attached:
         self._config = evaluate(self.origin)
         same_files(parent, self._config.read())
         self.limits = limits(self._config)
+        same_network(parent)
         self.listeners = processes.listeners(parent.pid)
         known = [status_url] if status_url else status.candidates(self._config, self.listeners)
         self.status_url = status.find(status.askable(self._config, known))

@@ -18,7 +18,7 @@ from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
-from trimtab.plants._vetted import same_files, vet
+from trimtab.plants._vetted import same_files, same_network, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
@@ -77,6 +77,7 @@ class Attached:
         config = self.config
         same_files(master, config.texts)
         self._require_its_own(config)
+        same_network(master)
         self.listeners = processes.listeners(master.pid)
         self.shared = shared_of(master.pid)
         self.page: status.Page | None = None

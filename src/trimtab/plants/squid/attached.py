@@ -12,7 +12,7 @@ from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._program import Verdict
-from trimtab.plants._vetted import vet
+from trimtab.plants._vetted import same_network, vet
 from trimtab.plants.squid import knobs, manager
 from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.held import hindrances
@@ -69,6 +69,7 @@ class Attached(IncludedServer[Configuration]):
         # Somebody's reload may be under way, in which it listens nowhere for a moment.
         self._sockets = master.awaited(clock, _RELOAD_PATIENCE_S, master.ports)
         self.listeners = tuple(sorted(set(self._sockets.values())))
+        same_network(master)
         self.manager_url, memory = manager.find(self.listeners, clock, manager_url)
         self.pending = self._changed_since_start() or self._disagreeing(memory)
 
