@@ -34,6 +34,7 @@ def test_the_page_is_read() -> None:
     [
         (b"", "did not answer in HTTP"),
         (b"HTTP/1.1 403 Forbidden\r\n\r\n", r"forbidden \(403\): 'allow 127\.0\.0\.1;'"),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", r"answered 503: .*limit_req.*add 'limit_req_dry_run on;"),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", r"no page of stub_status at .* \(404\): add 'server"),
         (b"HTTP/1.1 200 OK\r\n\r\n<html>", "no page of stub_status"),
     ],

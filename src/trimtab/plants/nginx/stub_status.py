@@ -95,6 +95,11 @@ def parse(reply: bytes, url: str) -> Counts:
     status, _, body = answer(reply, url)
     if status in ("401", "403"):
         raise NotMeasured(f"{url} is forbidden ({status}): 'allow 127.0.0.1;' in its location, then reload nginx")
+    if status in ("429", "503"):
+        raise NotMeasured(
+            f"{url} answered {status}: where limit_req or limit_conn did, add 'limit_req_dry_run on; "
+            "limit_conn_dry_run on;' to its location and reload nginx"
+        )
     found = _PAGE.match(body)
     if status != "200" or found is None:
         raise NotMeasured(f"no page of stub_status at {url} ({printable(status)}): {HOW_TO}")
