@@ -145,5 +145,23 @@ def test_processes_of_modules_that_a_reload_ends_are_named_and_have_to_be_accept
 
 
 def test_without_such_processes_a_reload_ends_nothing(tmp_path: Path) -> None:
-    (tmp_path / "main.conf").write_text("WSGIScriptAlias / app.wsgi\nLoadModule cgid_module modules/mod_cgid.so\n")
+    (tmp_path / "main.conf").write_text("LoadModule cgid_module modules/mod_cgid.so\n")
     assert ended(evaluate(Origin(tmp_path / "main.conf", tmp_path)), 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [
+        ("", True),
+        ("WSGIDestroyInterpreter On", True),
+        ("WSGIDestroyInterpreter Off", False),
+        ("LoadModule mpm_prefork_module modules/mod_mpm_prefork.so", False),
+    ],
+)
+def test_processes_with_threads_that_python_keeps_from_ending_are_named(
+    tmp_path: Path, line: str, stays: bool
+) -> None:
+    main = tmp_path / "main.conf"
+    main.write_text(f"{line}\nWSGIScriptAlias / app.wsgi\n")
+    said = ended(evaluate(Origin(main, tmp_path)), 1)
+    assert (f"leaves each process that has served an application of mod_wsgi ({main}:2)" in said) is stays

@@ -79,7 +79,24 @@ def ended(configuration: Configuration, buckets: int) -> str:
         found.append("mod_fcgid's programs with requests of more than 1 s")
     if buckets > 1:
         found.append("connections that wait at sockets of ListenCoresBucketsRatio, or has them wait on")
-    return f"a reload ends {' and '.join(found)}" if found else ""
+    lost = [f"ends {' and '.join(found)}"] if found else []
+    if not daemons and (where := _embedded(configuration)):
+        lost.append(
+            f"leaves each process that has served an application of mod_wsgi ({where}) in its place of ServerLimit "
+            "for good, as Python does not end in its threads ('WSGIDestroyInterpreter Off' lets it)"
+        )
+    return f"a reload {' and '.join(lost)}" if lost else ""
+
+
+def _embedded(configuration: Configuration) -> str:
+    """Where Apache's own processes with threads run applications of mod_wsgi, and may hang at their end; else empty.
+
+    Python's end waits for threads of Apache's (https://github.com/GrahamDumpleton/mod_wsgi/issues/730 and 799).
+    """
+    ends = [one.args[0].lower() for one in configuration.named("wsgidestroyinterpreter") if one.args]
+    if "prefork.c" in configuration.modules or ends[-1:] == ["off"]:
+        return ""
+    return next((one.where for one in configuration.named("wsgiscriptalias", "wsgiscriptaliasmatch")), "")
 
 
 def _ratio(configuration: Configuration) -> tuple[str, ...]:
