@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.server
 PAGE_MS = 60
 ACCEPT = {"43", "288"}
 """accept and accept4 on x86-64, as /proc/PID/syscall shows them."""
+SLEEP = {"35", "230"}
+"""nanosleep and clock_nanosleep."""
 
 
 @pytest.fixture(
@@ -89,13 +92,21 @@ def sampled(sensor: Sensor, length_s: float) -> None:
 
 def serving(pid: int) -> int:
     """Workers of the pool that do not wait in accept, by the kernel."""
-    busy = 0
+    return sum(call not in ACCEPT for call in calls(pid))
+
+
+def asleep(pid: int) -> int:
+    """Workers of the pool that have a page which sleeps, by the kernel."""
+    return sum(call in SLEEP for call in calls(pid))
+
+
+def calls(pid: int) -> list[str]:
+    """What each worker of the pool is in, as /proc/PID/syscall says."""
+    found = []
     for worker in process.FpmMaster.find(pid).workers("www"):
-        try:
-            busy += Path(f"/proc/{worker}/syscall").read_text().split()[0] not in ACCEPT
-        except OSError:
-            continue
-    return busy
+        with contextlib.suppress(OSError):
+            found.append(Path(f"/proc/{worker}/syscall").read_text().split()[0])
+    return found
 
 
 def patient(fpm: PhpFpm) -> PoolStatus:
@@ -174,9 +185,10 @@ def test_the_workers_of_an_ondemand_pool_end_while_it_is_looked_at() -> None:
         plant = bed.attach()
         sensors = [one for one in plant.sensors() if isinstance(one, PoolStatus)]
         clients = [threading.Thread(target=bed.ask, args=(8000, True)) for _ in range(10)]
-        for one in clients:  # FPM starts none while one that it has started has yet to take a connection
+        for number, one in enumerate(clients, start=1):
             one.start()
-            time.sleep(0.4)
+            # FPM starts none while one that it has started has yet to take a connection.
+            until(lambda number=number: asleep(plant.pid) == number, "no worker has taken it")  # type: ignore[misc]
         for one in clients:
             one.join()
         assert bed.workers() >= 8
