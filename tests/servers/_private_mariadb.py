@@ -152,20 +152,3 @@ def as_service(
         started = start_of(pid)
         os.kill(pid, signal.SIGKILL)
         until(lambda: started is None or start_of(pid) != started, "the server did not end")
-
-
-@contextmanager
-def standing_still(pid: int) -> Iterator[None]:
-    """A process whose threads all stand still: each goes on until it is told, and may answer meanwhile."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        until(lambda: _states(pid) == {"T"}, "it does not stand still")
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def _states(pid: int) -> set[str]:
-    """The states of a process's threads, by their letters in stat."""
-    stats = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return {stat.rpartition(")")[2].split()[0] for stat in stats}

@@ -194,6 +194,31 @@ def log(directory: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else "nothing"
 
 
+@contextlib.contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    """A process whose threads all stand still meanwhile."""
+    stop(pid)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def stop(pid: int) -> None:
+    """Stops a process; each of its threads goes on until it is told, and may do and answer something meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: _states(pid) == {"T"}, "it does not stand still")
+
+
+def _states(pid: int) -> set[str]:
+    """The states of a process's threads, by their letters in stat."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one that has ended since
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states
+
+
 def kill_together(pids: list[int]) -> None:
     """Kills guardian and gate as at one moment: a gate that outlives its guardian for a moment guards a next one.
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests._memory_plant import MemoryPlant
-from tests.servers._private_mariadb import DEBIAN, Bed, private, standing_still
-from tests.servers._under_gate import until
+from tests.servers._private_mariadb import DEBIAN, Bed, private
+from tests.servers._under_gate import standing_still, until
 from trimtab.clock import SystemClock
 from trimtab.core import How
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError

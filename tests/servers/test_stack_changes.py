@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers import _private_fpm, _private_mariadb, _private_nginx
 from tests.servers._private_nginx import CPUS, MORE
-from tests.servers._under_gate import until
+from tests.servers._under_gate import standing_still, until
 from trimtab.errors import ApplyFailed, PlantGone
 from trimtab.plants._stack import Stack
 from trimtab.plants.nginx.reload import reload as reload_nginx
@@ -141,7 +141,7 @@ def test_a_database_that_stands_still_keeps_the_server_before_it_from_nothing(tm
         files, stack = web.files(), Stack(web.attach(), data.attach())
         stack.apply({"worker_processes": MORE, "max_connections": 101})
         restoring = threading.Thread(target=stack.restore)
-        with _private_mariadb.standing_still(data.testbed.pid):
+        with standing_still(data.testbed.pid):
             restoring.start()
             until(lambda: web.files() == files, "nginx waits for MariaDB")
             assert restoring.is_alive(), "MariaDB is asked again"

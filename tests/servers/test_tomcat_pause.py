@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, private
-from tests.servers._under_gate import until
+from tests.servers._under_gate import stop, until
 from trimtab.clock import SystemClock
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -70,7 +70,7 @@ def test_before_it_is_paused_when_it_may_have_no_connections(bed: Bed) -> None:
             def caught() -> bool:
                 if limits(looks, endpoint)[0] != 0:
                     return False
-                os.kill(program, signal.SIGSTOP)
+                stop(program)
                 if limits(looks, endpoint)[0] != 0:
                     os.kill(program, signal.SIGCONT)
                     return False
