@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests._noise import agree, noisy
-from tests.servers._private_tomcat import Asked, Bed, private
+from tests.servers._private_tomcat import Bed, Held, private
 from tests.servers._under_gate import until
 from trimtab.observer import Observer, Stop
 from trimtab.plants.tomcat.plant import Tomcat
@@ -70,9 +70,9 @@ def test_requests_pages_errors_and_bytes_are_those_that_were_asked_for(bed: Bed,
 
 
 def test_threads_and_connections_of_the_pool_are_those_that_are_held(bed: Bed, sensor: TomcatStatus) -> None:
-    asked = Asked(bed, 4, 1500, "&db=1")
+    asked = Held(bed, 4, "&db=1")
     try:
-        until(lambda: busy(sensor) == 4, "they were not taken")
+        until(lambda: busy(sensor) == (4, 4), "they were not taken")
         sensor.begin()
 
         def sampled() -> bool:
@@ -170,10 +170,12 @@ def requests(sensor: TomcatStatus) -> float:
     return sensor.state().totals["requestCount"]
 
 
-def busy(sensor: TomcatStatus) -> float:
+def busy(sensor: TomcatStatus) -> tuple[float, float]:
+    """Threads, and connections of the pool."""
     sensor.begin()
     time.sleep(0.02)
-    return sensor.read()["busy_workers"]
+    readings = sensor.read()
+    return readings["busy_workers"], readings["pool_busy_connections"]
 
 
 @noisy("twelve clients share the cores with the threads that they time, and with whatever else runs")
