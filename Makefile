@@ -6,6 +6,8 @@
 
 bin := .venv/bin
 pytest := $(bin)/python tests/nothing_left.py $(bin)/pytest -q
+# Images of containers forbid it: then each process of the tests, each `trimtab` that they start too, compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
 	native/Cargo.toml native/Cargo.lock
 stamp := .venv/.setup-stamp
