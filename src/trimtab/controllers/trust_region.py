@@ -61,8 +61,10 @@ trial went badly wrong no other goes as far (`trimtab.search.bounds`).
 A few knobs are moved together (`trimtab.search.region`), since of many that move by little none can be told apart.
 
 To be the incumbent takes proof (T2), since the search goes on from it, and with few trials and much noise the best
-may lack it. So what is recommended for the turns in which the winner is measured again is what the model believes to
-be the best of what was tried twice: those turns are the proof then.
+may lack it. So what is recommended for the turns in which the winner is measured again comes from what was tried
+twice: those turns are the proof then. It is what changes the fewest knobs of all that the model believes to be within
+one standard deviation of the best (the rule of one standard error, Breiman et al., Classification and Regression
+Trees, 1984, 3.4.3): what went along while the incumbent moved is an operator's risk, and no gain of his.
 
 A configuration that was refused, held by a guard, or reached only in part, is not asked for again. In the end it
 holds the incumbent and goes on watching for (T5). A knob that is left to the operator takes nothing with it but the
@@ -306,14 +308,20 @@ class TrustRegion:
         return state, best
 
     def _recommended(self, state: TrustRegionState, model: LocalModel) -> Values | None:
-        """What the model believes to be the best that was tried twice or more; None for the incumbent."""
-        tried = [
-            values for values, costs in state.believed.costs.items() if len(costs) >= 2 and values != state.incumbent
-        ]
-        if not tried:
-            return None
-        mean, best = min(zip(self._against(state, model, tried)[0].tolist(), tried, strict=True))
-        return best if mean < 0 else None
+        """The simplest that is as good as the best of what was tried twice or more; None for the incumbent."""
+        incumbent, start = state.incumbent, state.told[0].values
+        assert incumbent is not None
+        twice = [values for values, costs in state.believed.costs.items() if len(costs) >= 2]
+        tried = [incumbent, *(values for values in twice if values != incumbent)]
+        best = tried[int(np.argmin(self._against(state, model, tried)[0]))]
+        means, deviations = model.against(points_of(state.knobs, tried), points_of(state.knobs, [best])[0])
+        alike = [v for v, mean, deviation in zip(tried, means, deviations, strict=True) if mean <= deviation]
+
+        def moved(values: Values) -> int:
+            return sum(own != before for own, before in zip(values, start, strict=True))
+
+        simplest = min((v for v in alike if v == best or v != start), key=lambda v: (moved(v), v != best))
+        return None if simplest == incumbent else simplest
 
     def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
         """A new configuration within the region, or the end."""

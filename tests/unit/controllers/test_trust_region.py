@@ -356,11 +356,11 @@ def standing(controller: TrustRegion, trials: int = 30) -> TrustRegionState:
 
 
 def test_what_it_recommends_was_tried_twice_and_is_nearer_to_the_best_than_its_incumbent() -> None:
-    """Where repeats have yet to prove it."""
+    """Where repeats have yet to prove it, as where trials are noisy."""
     gained: dict[str, float] = {"incumbent": 0.0, "recommended": 0.0}
     others = 0
     for seed in range(1, 17):
-        drawn = surface(KINDS["usual"][0], seed, 24)
+        drawn = surface(KINDS["loud"][0], seed, 24)
         _, moves, forced = walk(drawn, 24, TrustRegion(OBJECTIVE, watch=True))
         last = moves[-2]
         for which, named_one in (("incumbent", last.incumbent), ("recommended", last.recommended or last.incumbent)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trimtab.controllers.trust_region import TrustRegion
 from trimtab.core import Domain, Fate, How, Knob, Limit, Move, MoveState, Objective, Trial, Window
 from trimtab.search.trust_region_state import TrustRegionState
@@ -51,6 +53,18 @@ def test_once_a_trial_keeps_the_limits_nothing_that_breaks_them_is_recommended_a
     assert (move.incumbent, move.recommended) == ({"size": 50}, {"size": 60})
     state, move = told(state, 55, 2.0)
     assert move.recommended == move.incumbent == {"size": 55}
+
+
+def test_of_what_is_as_good_the_one_that_changes_the_least_is_recommended() -> None:
+    extra = replace(SIZE, name="extra")
+    for more, best in ((0.497, {"size": 80, "extra": 50}), (0.42, {"size": 80, "extra": 55})):
+        state = SEARCH.start((SIZE, extra), 1)
+        start = [(50, 50, cost) for cost in (1.0, 1.03, 0.97)]
+        for size, other, cost in (*start, (80, 55, more), (80, 50, 0.51), start[0], (80, 55, more), (80, 50, 0.49)):
+            readings = {"response_time_s": cost, "cpu_ratio": 0.05}
+            window = Window(0, 0.0, 10.0, {"size": size, "extra": other}, readings, 100)
+            state, move = SEARCH.step(state, Trial(window, asked=READING))
+        assert (move.incumbent, move.recommended) == ({"size": 50, "extra": 50}, best)
 
 
 def test_what_was_on_trial_when_a_run_was_killed_is_asked_for_again_when_it_goes_on() -> None:
