@@ -90,7 +90,7 @@ def arm_of(mix: str, settings: Settings, seed: int) -> Arm:
 
 def summary(store: Store, conditions: str) -> str:
     """Every setting's gain, and that of the best one where it was not chosen by it."""
-    lines = ["# The settings that were found on the shop, in turn", "", *(__doc__ or "").strip().splitlines()[1:], ""]
+    lines = ["# The settings that were found on the shop, in turn", "", *(__doc__ or "").strip().splitlines()[2:], ""]
     lines += [f"Conditions: {conditions}", ""]
     for track in tracks(store, [run.id for run in store.runs()]):
         settings: Settings = track.run.plan.extras["found"]
