@@ -1,23 +1,28 @@
-"""A Tomcat serves again after a pause in which both trimtab and its Java program were killed."""
+"""After a pause a Tomcat serves again, also when all of us were killed in it, and counts its connections rightly."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, private
 from tests.servers._under_gate import stop, until
+from tests.servers.test_tomcat import PAGE, connected, page, says_busy
 from trimtab.clock import SystemClock
 from trimtab.plants.tomcat.jmx import Jmx
+from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.plants.tomcat.restart import LIMIT, REQUESTS, _waiting
+from trimtab.plants.tomcat.restart import LIMIT, REQUESTS, _waiting, held
 
 pytestmark = pytest.mark.server
 
@@ -101,9 +106,10 @@ def test_while_it_is_paused_also_by_the_script_that_needs_no_trimtab(bed: Bed) -
         ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "undone\n", "")
         assert asked.wait() == [200]
-        assert tomcat.configuration() == SHIPPED
         tomcat.undo_leftover()
         assert tomcat.leftover() == ""
+    with contextlib.closing(bed.attach()) as tomcat:
+        assert tomcat.configuration() == SHIPPED
 
 
 def test_one_without_a_limit_of_connections_has_none_afterwards_and_what_its_pause_may_cost_is_said() -> None:
@@ -130,3 +136,76 @@ def test_a_connector_that_opens_its_socket_at_its_start_serves_again_after_a_res
         assert (bed.ask(1), tomcat.configuration()["accept_count"]) == (200, 35)
         tomcat.restore()
         assert (bed.ask(1), tomcat.configuration()["accept_count"]) == (200, 100)
+
+
+def counted(tomcat: Tomcat) -> int:
+    """Connections as Tomcat counts them: one more than there are, for the one that it waits for."""
+    spot = tomcat._tomcat.layout.connectors[0].endpoint, "connectionCount"
+    count = tomcat._tomcat.values([spot])[spot]
+    assert count is not None
+    return count
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[tuple[Bed, Tomcat]]:
+    """One that holds eight connections."""
+    limited = (("maxConnections", "8"),)
+    with private(jdbc=None, connector=limited) as bed, contextlib.closing(bed.attach()) as tomcat:
+        yield bed, tomcat
+
+
+def in_service(bed: Bed, tomcat: Tomcat) -> Held:
+    """Five requests that are in service."""
+    until(lambda: counted(tomcat) == 1, "connections are left from before")
+    long = Held(bed, 5)
+    until(lambda: says_busy(tomcat) == 5, "they were not taken")
+    return long
+
+
+def test_a_request_that_a_pause_waits_for_leaves_the_count_and_the_limit_of_connections_as_they_were(
+    few: tuple[Bed, Tomcat],
+) -> None:
+    bed, tomcat = few
+    for _ in range(3):
+        long = in_service(bed, tomcat)
+        threading.Timer(1.5, long.finish).start()  # the pause is under way by then
+        with tomcat.held(list[str]()):
+            pass
+        assert long.wait() == [200] * 5
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connected(bed)) for _ in range(14)]
+        for connection in connections:
+            connection.sendall(PAGE)
+        until(lambda: len(select.select(connections, [], [], 0)[0]) >= 8, "eight were not served")
+        time.sleep(1.0)  # for those that are not to be served
+        served = select.select(connections, [], [], 0)[0]
+        assert len(served) == 8
+        for connection in served:
+            page(connection)
+            connection.close()
+    until(lambda: counted(tomcat) == 1, "it has counted others than there are")
+
+
+def test_a_pause_after_one_that_requests_outlasted_is_as_short(few: tuple[Bed, Tomcat]) -> None:
+    bed, tomcat = few
+    long, attached = in_service(bed, tomcat), tomcat._tomcat
+    with held(attached, tomcat.clock, list[str](), drain_s=0.1):
+        pass
+    assert long.wait() == [200] * 5
+    until(lambda: counted(tomcat) == -4, "Tomcat counts those that a pause has found")
+    before_s = attached.held_s
+    with tomcat.held(list[str]()):
+        pass
+    assert attached.held_s - before_s < 0.9, "its acceptor was waited for in vain"
+    until(lambda: counted(tomcat) == 1, "it has counted others than there are")
+
+
+def test_connections_that_a_restart_of_the_connector_ends_are_not_taken_from_its_count(bed: Bed) -> None:
+    with contextlib.closing(bed.attach(restart=True)) as tomcat, contextlib.ExitStack() as stack:
+        for _ in range(6):
+            connection = stack.enter_context(connected(bed))
+            connection.sendall(PAGE)
+            page(connection)
+        tomcat.apply({"accept_count": 35})
+        until(lambda: counted(tomcat) == 1, "it has counted others than there are")
+        tomcat.restore()

@@ -9,6 +9,7 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
 import java.lang.reflect.Method;
+import java.math.BigInteger;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -25,17 +26,14 @@ import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
-import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.management.Attribute;
 import javax.management.AttributeList;
 import javax.management.InstanceNotFoundException;
-import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServerConnection;
 import javax.management.ObjectName;
 import javax.management.openmbean.CompositeData;
@@ -61,14 +59,17 @@ final class Jmx {
     private static final int ATTEMPTS = 5;
     private static final String UNLIMITED = "-1";
     private static final long PARK_MS = 1000;
+    private static final int TAKEN_MS = 100;
     private static final long POLL_MS = 2;
     private static final int QUIET_POLLS = 50;
     private static final int DEPTH = 16;
+    private static final String[] SERVED = {"keepAliveCount", "currentThreadsBusy"};
     private static final String CONNECTIONS = "maxConnections";
     private static final String IDLE = "minEvictableIdleTimeMillis";
     private static final String LOOKED_AT = "numTestsPerEvictionRun";
     private static final String REQUESTS = "maxKeepAliveRequests";
-    private static final Set<String> PAUSED = new LinkedHashSet<>();
+    /** A connector to what is to be done before it serves again. */
+    private static final Map<String, List<String[]>> PAUSED = new HashMap<>();
 
     private final VirtualMachine machine;
     private Path directory;
@@ -117,7 +118,7 @@ final class Jmx {
         try {
             answerAll(beans, out);
         } finally {
-            for (String bean : List.copyOf(PAUSED)) {
+            for (String bean : List.copyOf(PAUSED.keySet())) {
                 try {
                     invoke(beans, bean, "resume");
                 } catch (Exception gone) {
@@ -208,8 +209,12 @@ final class Jmx {
     }
 
     private static void invoke(MBeanServerConnection beans, String bean, String operation) throws Exception {
+        boolean serves = operation.equals("start") || operation.equals("resume");
+        for (String[] words : serves ? PAUSED.getOrDefault(bean, List.of()) : List.<String[]>of()) {
+            answer(beans, words);
+        }
         beans.invoke(new ObjectName(bean), operation, new Object[0], new String[0]);
-        if (operation.equals("start") || operation.equals("resume")) {
+        if (serves) {
             PAUSED.remove(bean);
         }
     }
@@ -238,88 +243,107 @@ final class Jmx {
     /**
      * Pauses a connector without a loss. A paused one closes the connection that its acceptor has just taken, and
      * answers 503 or 400 to a request that it reads just then. So its acceptor is first led to where it waits for a
-     * connection to end, since there may be no more of them, and those in use end with the next response.
+     * connection to end, since there may be no more of them, and those in use end with the next response. After a
+     * pause it counts from 0, so it has its limit again, and with it a count, only when what is left has ended.
      */
     private static void pause(
             MBeanServerConnection beans, String connector, ObjectName endpoint, String limit, String requests)
             throws Exception {
-        Long acceptor = limit.equals(UNLIMITED) ? null : acceptor(beans, endpoint);
-        PAUSED.add(connector);
+        ThreadMXBean threads = ManagementFactory.newPlatformMXBeanProxy(
+                beans, ManagementFactory.THREAD_MXBEAN_NAME, ThreadMXBean.class);
+        Long acceptor = limit.equals(UNLIMITED) ? null : acceptor(threads, beans.getAttribute(endpoint, "name"));
+        PAUSED.put(connector, List.of());
         if (acceptor == null) {
             invoke(beans, connector, "pause");
             return;
         }
-        try (Socket ours = new Socket()) {
+        // Without a limit first: one that is raised wakes nobody who waits at it.
+        PAUSED.put(connector, List.of(
+                new String[] {"undo", "", endpoint.toString(), CONNECTIONS, UNLIMITED, "0"},
+                new String[] {"undo", "", endpoint.toString(), CONNECTIONS, limit, UNLIMITED}));
+        Object bound = beans.getAttribute(new ObjectName(connector), "address");
+        InetAddress address = bound instanceof InetAddress ? (InetAddress) bound : InetAddress.getLoopbackAddress();
+        int port = (Integer) beans.getAttribute(endpoint, "localPort");
+        List<Socket> ours = new ArrayList<>();
+        try {
             set(beans, endpoint, CONNECTIONS, "0");
             set(beans, endpoint, REQUESTS, "1");
-            long deadline = System.nanoTime() + PARK_MS * 1_000_000;
-            park(beans, ours, connector, endpoint, acceptor, deadline);
-            quiet(beans, endpoint, deadline);
+            quiet(beans, endpoint, threads, acceptor, new InetSocketAddress(address, port), ours);
             invoke(beans, connector, "pause");
         } finally {
-            // Without a limit first: one that is raised wakes nobody who waits at it.
-            set(beans, endpoint, CONNECTIONS, UNLIMITED);
-            set(beans, endpoint, CONNECTIONS, limit);
+            end(ours);
             set(beans, endpoint, REQUESTS, requests);
         }
     }
 
-    /** Waits until the acceptor waits for a connection to end; ours is one that it may have to take before. */
-    private static void park(
-            MBeanServerConnection beans, Socket ours, String connector, ObjectName endpoint, long acceptor, long deadline)
-            throws Exception {
-        Object bound = beans.getAttribute(new ObjectName(connector), "address");
-        InetAddress address = bound instanceof InetAddress ? (InetAddress) bound : InetAddress.getLoopbackAddress();
-        int port = (Integer) beans.getAttribute(endpoint, "localPort");
-        try {
-            ours.connect(new InetSocketAddress(address, port), (int) PARK_MS);
-        } catch (IOException full) {
-            // So many wait that the acceptor has enough to take.
-        }
-        while (!parked(beans, acceptor) && System.nanoTime() < deadline) {
+    /**
+     * Waits until the acceptor waits for a connection to end, nothing is in service, and no more of them have ended
+     * for a while. It may have to take one of ours before, and several where it has counted fewer than there are.
+     */
+    private static void quiet(
+            MBeanServerConnection beans, ObjectName endpoint, ThreadMXBean threads, long acceptor,
+            InetSocketAddress there, List<Socket> ours) throws Exception {
+        long deadline = System.nanoTime() + PARK_MS * 1_000_000;
+        List<Attribute> before = List.of();
+        for (int same = 0; same < QUIET_POLLS && System.nanoTime() < deadline; same++) {
+            List<Attribute> now = beans.getAttributes(endpoint, SERVED).asList();
+            if (!parked(threads, acceptor)) {
+                ours.add(connected(there));
+                same = 0;
+            }
+            if (!now.equals(before) || (Integer) now.get(1).getValue() > 0) {
+                same = 0;
+            }
+            before = now;
             Thread.sleep(POLL_MS);
         }
     }
 
-    /** Waits until nothing is in service, and no more connections have ended for a while. */
-    private static void quiet(MBeanServerConnection beans, ObjectName endpoint, long deadline) throws Exception {
-        int before = -1;
-        for (int same = 0; same < QUIET_POLLS && System.nanoTime() < deadline; same++) {
-            int idle = (Integer) beans.getAttribute(endpoint, "keepAliveCount");
-            if (idle != before || (Integer) beans.getAttribute(endpoint, "currentThreadsBusy") > 0) {
-                same = 0;
+    private static Socket connected(InetSocketAddress there) {
+        Socket one = new Socket();
+        try {
+            one.connect(there, TAKEN_MS);
+        } catch (IOException full) {
+            // So many wait that the acceptor has enough to take.
+        }
+        return one;
+    }
+
+    /** Ends connections of ours, and waits until the other side has; not for those that it has not taken. */
+    private static void end(List<Socket> ours) {
+        boolean taken = true;
+        for (Socket one : ours) {
+            try (one) {
+                one.setSoTimeout(TAKEN_MS);
+                one.shutdownOutput();
+                taken = taken && one.getInputStream().read() < 0;
+            } catch (IOException waits) {
+                taken = false;
             }
-            before = idle;
-            Thread.sleep(POLL_MS);
         }
     }
 
     /** The thread that takes an endpoint's connections; null where it has none of its own. */
-    private static Long acceptor(MBeanServerConnection beans, ObjectName endpoint) throws Exception {
-        ThreadMXBean threads = threads(beans);
-        String name = beans.getAttribute(endpoint, "name") + "-Acceptor";
+    private static Long acceptor(ThreadMXBean threads, Object endpoint) {
         for (ThreadInfo one : threads.getThreadInfo(threads.getAllThreadIds())) {
-            if (one != null && one.getThreadName().startsWith(name)) {
+            if (one != null && one.getThreadName().startsWith(endpoint + "-Acceptor")) {
                 return one.getThreadId();
             }
         }
         return null;
     }
 
-    private static boolean parked(MBeanServerConnection beans, long acceptor) throws IOException {
-        ThreadInfo now = threads(beans).getThreadInfo(acceptor, DEPTH);
+    private static boolean parked(ThreadMXBean threads, long acceptor) {
+        ThreadInfo now = threads.getThreadInfo(acceptor, DEPTH);
         return now == null || Arrays.stream(now.getStackTrace())
                 .anyMatch(frame -> frame.getMethodName().equals("countUpOrAwaitConnection"));
     }
 
-    private static ThreadMXBean threads(MBeanServerConnection beans) throws IOException {
-        return ManagementFactory.newPlatformMXBeanProxy(
-                beans, ManagementFactory.THREAD_MXBEAN_NAME, ThreadMXBean.class);
-    }
-
     private static void set(MBeanServerConnection beans, ObjectName bean, String attribute, String value)
             throws Exception {
-        beans.setAttribute(bean, new Attribute(attribute, typed(beans, bean, attribute, value)));
+        Object now = beans.getAttribute(bean, attribute);
+        Object number = now instanceof Long ? (Object) Long.valueOf(value) : Integer.valueOf(value);
+        beans.setAttribute(bean, new Attribute(attribute, number));
     }
 
     /** Attributes of an MBean, in their order; of one that is made of parts, a part is named after a dot. */
@@ -346,25 +370,6 @@ final class Jmx {
             found.add(value);
         }
         return found;
-    }
-
-    private static Object typed(MBeanServerConnection beans, ObjectName bean, String attribute, String value)
-            throws Exception {
-        for (MBeanAttributeInfo one : beans.getMBeanInfo(bean).getAttributes()) {
-            if (one.getName().equals(attribute)) {
-                switch (one.getType()) {
-                    case "int":
-                    case "java.lang.Integer":
-                        return Integer.valueOf(value);
-                    case "long":
-                    case "java.lang.Long":
-                        return Long.valueOf(value);
-                    default:
-                        return value;
-                }
-            }
-        }
-        throw new IllegalArgumentException("no attribute " + attribute);
     }
 
     private JMXConnector connect() throws Exception {
@@ -415,12 +420,7 @@ final class Jmx {
         directory = Files.createTempDirectory(
                 Path.of("/tmp"), "trimtab-jmx-",
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
-        byte[] random = new byte[24];
-        new SecureRandom().nextBytes(random);
-        StringBuilder password = new StringBuilder();
-        for (byte one : random) {
-            password.append(String.format("%02x", one));
-        }
+        String password = new BigInteger(192, new SecureRandom()).toString(16);
         write("password", USER + " " + password + "\n");
         write("access", USER + " readwrite\n");
         write("lock", "");

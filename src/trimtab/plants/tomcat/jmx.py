@@ -266,8 +266,8 @@ class Jmx:
         Args:
             connector: its MBean.
             endpoint: the MBean of its ThreadPool.
-            limit: its maxConnections, which is another meanwhile.
-            requests: its maxKeepAliveRequests, likewise.
+            limit: its maxConnections, which is 0 until it is resumed.
+            requests: its maxKeepAliveRequests, which is another meanwhile.
 
         Raises:
             Refused: the server did not.
