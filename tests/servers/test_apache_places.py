@@ -9,8 +9,9 @@ import pytest
 
 from tests.servers._private_apache import UNDER_WAY, Bed, private
 from tests.servers._under_gate import until
-from trimtab.errors import ApplyLater
+from trimtab.errors import ApplyFailed, ApplyLater
 from trimtab.plants.apache import status
+from trimtab.plants.apache.reload import Patience
 from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
@@ -44,3 +45,32 @@ def test_a_change_is_made_where_there_are_places_enough() -> None:
         assert applied.configuration["keep_alive_timeout_ms"] == 200
         apache.restore()
         assert not bed.snippet.exists()
+
+
+def test_a_way_back_is_made_where_new_processes_find_fewer_places_than_there_were() -> None:
+    with private("event", server_limit=8) as bed, ExitStack() as stack:
+        apache = bed.attach()
+        apache.apply({"keep_alive_timeout_ms": 200})
+        one_long_request(bed, stack)
+        with pytest.raises(ApplyLater, match="leaves too few"):
+            apache.apply({"keep_alive_timeout_ms": 250})
+        back = apache.apply({"keep_alive_timeout_ms": 300})
+        assert back.configuration["keep_alive_timeout_ms"] == 300
+
+
+def test_where_nobody_would_serve_after_it_a_way_back_waits_and_so_does_an_undo() -> None:
+    with private("event", max_request_workers=4, server_limit=1) as bed, ExitStack() as stack:
+        apache, url = bed.attach(), bed.testbed.status_url
+        apache._patience = Patience(shrink_s=1.0)
+        apache.apply({"keep_alive_timeout_ms": 200})
+        one_long_request(bed, stack)
+        with pytest.raises(ApplyLater, match=r"1 process with long requests .*ServerLimit 1 leaves none"):
+            apache.apply({"keep_alive_timeout_ms": 300})
+        assert apache.configuration()["keep_alive_timeout_ms"] == 200
+        with pytest.raises(ApplyFailed, match=r"is as it was, but Apache was not reloaded to it: .* leaves none"):
+            apache.restore()
+        assert status.scoreboard(url) is not None, "the other workers serve on"
+        stack.close()
+        until(lambda: max(status.serving_s(url).values(), default=0.0) < 5.0, "the request has not ended")
+        apache.restore()
+        assert (apache.configuration()["keep_alive_timeout_ms"], bed.snippet.exists()) == (300, False)

@@ -270,6 +270,16 @@ def test_where_old_processes_cut_what_lasts_that_is_said_and_where_it_meets_requ
     nginx.restore()
 
 
+def test_what_an_operator_brings_into_force_in_mid_run_refuses_a_trial_and_no_way_back(bed: Bed) -> None:
+    nginx, start = bed.attach(), SHIPPED["worker_connections"]
+    nginx.apply({"worker_connections": 1024})
+    shut_down_after(bed, 1)
+    with pytest.raises(ApplyRefused, match="worker_shutdown_timeout is 1 s: make it 10 s or more"):
+        nginx.apply({"worker_connections": 2048})
+    assert nginx.apply({"worker_connections": start}).configuration["worker_connections"] == start
+    nginx.restore()
+
+
 def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
     before, nginx = bed.files(), bed.attach(Interrupting(bed))
     with pytest.raises(KeyboardInterrupt):

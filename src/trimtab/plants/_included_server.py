@@ -142,16 +142,9 @@ class IncludedPlant(OwnFilePlant):
         super().__init__(clock, server, knobs, directory)
         self._first: Files = server.loaded
 
-    def composed(self, values: Mapping[str, int]) -> Any:
-        """State of our file before the change, and after it, where a reload brings nothing else into force.
-
-        Raises:
-            ApplyLater: it would, as somebody has edited another file; the way back is made all the same.
-            UsageError: a file cannot be read.
-        """
-        if not self.goes_back(values):
-            self._server.require_loaded(self.location())
-        return super().composed(values)
+    def check_moment(self, values: Mapping[str, int]) -> None:
+        """Makes sure that a reload brings nothing else into force, which somebody has edited."""
+        self._server.require_loaded(self.location())
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""

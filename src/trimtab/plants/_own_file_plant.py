@@ -64,8 +64,11 @@ class OwnFilePlant(ReloadedPlant):
         """
 
     @abstractmethod
-    def permitted(self) -> None:
+    def permitted(self, accept_lost: bool) -> None:
         """Makes sure that the server may be reloaded.
+
+        Args:
+            accept_lost: whether something may be lost by it.
 
         Raises:
             UsageError: it may not, or not without harm.
@@ -113,14 +116,9 @@ class OwnFilePlant(ReloadedPlant):
         """Knob to the value that our file sets."""
         return self._standing.values
 
-    def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that a change could be made.
-
-        Raises:
-            UsageError: it could not; the message says what is needed.
-            PlantGone: the server has ended.
-        """
-        self.permitted()
+    def check_reload(self, accept_lost: bool) -> None:
+        """Makes sure that the server may be reloaded, and our file written."""
+        self.permitted(accept_lost)
         _own_file.writable(self.location(), self._standing.written)
 
     def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
@@ -196,7 +194,7 @@ class OwnFilePlant(ReloadedPlant):
         text = _own_file.read(path)
         before = _own_file.before_all(text)
         if before != text and self._standing.written is None:
-            self.permitted()
+            self.permitted(self._accept_lost)
             self.change({path: before}).undo()
 
     def undo_script(self) -> str:

@@ -36,6 +36,8 @@ class ReloadedPlant(Plant):
 
     metrics: tuple[Metric, ...] = (*_eq1.METRICS, STANDSTILL, STANDSTILL_WAIT)
     _server: Server
+    _accept_lost = False
+    """Whether requests or connections may be lost in a reload."""
 
     def __init__(self, clock: Clock, server: Server, knobs: Iterable[Knob]) -> None:
         self.clock = clock
@@ -104,6 +106,39 @@ class ReloadedPlant(Plant):
             UsageError: the configuration cannot be read.
         """
 
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made, and that it loses nothing.
+
+        Raises:
+            UsageError: it could not, or would; the message says what is needed.
+            PlantGone: the server has ended.
+        """
+        self.check_reload(self._accept_lost)
+
+    @abstractmethod
+    def check_reload(self, accept_lost: bool) -> None:
+        """Makes sure that a change can be made, that the server outlives its reload, and that nothing is lost by it.
+
+        Args:
+            accept_lost: whether something may be lost, as it may on a way back (`goes_back`).
+
+        Raises:
+            UsageError: not so; the message says what is needed.
+            PlantGone: the server has ended.
+        """
+
+    def check_moment(self, values: Mapping[str, int]) -> None:
+        """Makes sure that nothing speaks against a reload just now; not asked on a way back (`goes_back`).
+
+        Args:
+            values: knob to value, of all knobs that are ours then.
+
+        Raises:
+            ApplyLater: something does.
+            UsageError: a file cannot be read.
+        """
+        return
+
     @abstractmethod
     def composed(self, values: Mapping[str, int]) -> Any:
         """Arguments of `bring` and `rollback` for a change; nothing is touched.
@@ -158,8 +193,11 @@ class ReloadedPlant(Plant):
                 return Prepared(wanted, now)
             if why := self.objection({**self._server.in_force, **wanted}):
                 raise ApplyRefused(why)
-            self.check_permissions()
             values = {knob: value for knob, value in {**self.set_to, **wanted}.items() if knob not in self._down}
+            back = self.goes_back(values)
+            self.check_reload(self._accept_lost or back)
+            if not back:
+                self.check_moment(values)
             return Prepared(wanted, now, self.composed(values))
         except (UsageError, ApplyFailed) as error:
             raise ApplyRefused(str(error)) from None
@@ -167,7 +205,10 @@ class ReloadedPlant(Plant):
     def goes_back(self, values: Mapping[str, int]) -> bool:
         """Whether a change brings back what was in force before the one before it, or at the start.
 
-        That waits for nobody: what is on trial may do harm. Once it is back, the same trial again is none.
+        What is on trial may do harm, so that waits for nobody: for no edit and no long request, nor for leave to lose
+        what a reload loses, which the end of the run would lose all the same. It is refused only where it surely
+        does more harm: where the server would end or have nobody who serves, its own test fails, or the rights are
+        missing. Once it is back, the same trial again is no way back.
 
         Args:
             values: knob to value, of all knobs that are ours then.

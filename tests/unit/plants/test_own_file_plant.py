@@ -12,7 +12,16 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, FakeClock
 from tests.unit.plants.test_change import MASTER
-from trimtab.errors import ApplyFailed, ApplyRefused, NotMeasured, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.errors import (
+    ApplyFailed,
+    ApplyLater,
+    ApplyRefused,
+    NotMeasured,
+    OperatorEdit,
+    PlantError,
+    PlantGone,
+    UsageError,
+)
 from trimtab.plants import _change, _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants._master import Master
@@ -85,7 +94,15 @@ class Change(_change.Change[Server]):
 
 
 class Filed(OwnFilePlant):
-    """A plant of that server."""
+    """A plant of that server.
+
+    Attributes:
+        fatal: why it would end in a reload.
+        lost: what it would lose by one.
+        busy: what speaks against one just now.
+    """
+
+    fatal = lost = busy = ""
 
     def __init__(self, server: Server) -> None:
         super().__init__(FakeClock(), server, (WORKERS, TIMEOUT), None)
@@ -94,8 +111,13 @@ class Filed(OwnFilePlant):
     def find_location(self, directory: Path | None) -> Path:
         return self._there.path
 
-    def permitted(self) -> None:
-        pass
+    def permitted(self, accept_lost: bool) -> None:
+        if why := self.fatal or ("" if accept_lost else self.lost):
+            raise UsageError(why)
+
+    def check_moment(self, values: Mapping[str, int]) -> None:
+        if self.busy:
+            raise ApplyLater(self.busy)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         return _own_file.compose("".join(f"{name} {value}\n" for name, value in values.items()), before)
@@ -305,3 +327,21 @@ def test_a_trial_that_was_taken_back_is_no_way_back_when_it_is_tried_again(fresh
     assert plant.goes_back({"workers": 20})
     plant.apply({"workers": 10})
     assert not plant.goes_back({"workers": 30})
+
+
+def test_a_way_back_waits_for_nobody_and_may_lose_what_a_trial_may_not(fresh: Callable[[], Server]) -> None:
+    """An operator may bring into force in mid-run what makes a reload lose requests."""
+    _, plant = begun(fresh, [{"workers": 20}])
+    plant.lost = "a reload would lose requests"
+    for change in ({"workers": 30}, {"timeout": 200}):
+        with pytest.raises(ApplyRefused, match="would lose requests"):
+            plant.apply(change)
+    plant.lost, plant.busy = "", "a request takes long"
+    with pytest.raises(ApplyLater, match="takes long"):
+        plant.apply({"workers": 30})
+    plant.lost = "a reload would lose requests"
+    plant.fatal = "it would end by it"
+    with pytest.raises(ApplyRefused, match="would end by it"):
+        plant.apply({"workers": 10})
+    plant.fatal = ""
+    assert plant.apply({"workers": 10}).configuration == START

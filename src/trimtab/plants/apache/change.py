@@ -14,14 +14,15 @@ from trimtab.plants.apache import status
 from trimtab.plants.apache.attached import BY_HAND, STARTED_WITH, Attached
 from trimtab.plants.apache.drain import Drained, drain, started
 from trimtab.plants.apache.knobs import limits
+from trimtab.plants.apache.places import lacking
 from trimtab.plants.apache.reload import Patience, quiet, reload
 from trimtab.processes import children, descriptors
 from trimtab.sensors.accept_queue import Queues
 
 _BUSY_S = 60.0
 """For how long nobody is asked to finish again where some served long requests: it ends idle workers in vain."""
-_LONG_S = 5.0
-"""What is under way for longer may be a stream or a WebSocket: nobody knows when it ends."""
+_POLL_S = 0.5
+"""How often a place is looked for."""
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""
 
@@ -41,7 +42,7 @@ class Change(_change.Change[Attached]):
         """Reloads Apache, and makes sure that the intended values are in force.
 
         Raises:
-            ApplyLater: prefork would lose places by it; it was not signalled.
+            ApplyLater: prefork would lose places by it, or nobody would serve; it was not signalled.
             ApplyFailed: it is not, or Apache did not reload in time.
             PlantGone: it has ended.
         """
@@ -101,12 +102,11 @@ class Change(_change.Change[Attached]):
 
         Raises:
             ApplyLater: workers beyond a smaller limit are still busy, and the server is not crowded: that one needs
-                its reload, and what it loses lies beyond what it can bear. Or, with threads, see `_require_places`.
+                its reload, and what it loses lies beyond what it can bear. Or, with threads, nobody would serve.
         """
         apache = self.server
         if apache.limits.mpm != "prefork":
-            if not undoes:
-                self._require_places(limit)
+            self._require_a_place(limit, undoes)
             return ()
         before = apache.in_force["max_request_workers"]
         within, shrinks = min(limit, before), limit < before
@@ -136,31 +136,21 @@ class Change(_change.Change[Attached]):
         standstill.look()
         return (blocked(room.left),) if room.left and shrinks else ()
 
-    def _require_places(self, limit: int) -> None:
-        """Makes sure that as many processes as serve now find a place beside those of before that stay.
-
-        A process with threads stays after a reload for as long as one of its requests takes, accepts nothing, and
-        keeps its place of ServerLimit: there may be none for a new one (AH03490 in its log, "scoreboard is full").
+    def _require_a_place(self, limit: int, undoes: bool) -> None:
+        """Makes sure that somebody serves after a reload with threads, also on a way back.
 
         Args:
             limit: the limit to be.
+            undoes: whether this is an undo, which is not tried again later: a place is waited for.
 
         Raises:
-            ApplyLater: they would not.
+            ApplyLater: nobody would.
         """
-        apache, seen = self.server, self.server.generations()
-        needed = min(limit // apache.limits.threads_per_child, len(seen.workers))
-        places = apache.limits.server_limit
-        if places - len(seen.old) - len(seen.workers) >= needed:
-            return
-        serving = status.serving_s(apache.status_url)  # daemons of a module, such as mod_wsgi's, have no place there
-        stay = [pid for pid, since_s in serving.items() if pid in seen.old or since_s > _LONG_S]
-        if places - len(stay) < needed:
-            many = f"{len(stay)} process{'' if len(stay) == 1 else 'es'}"
-            raise ApplyLater(
-                f"{many} with long requests would keep places after a reload, and ServerLimit {places} leaves too "
-                "few for new ones: not reloaded"
-            )
+        until_s = self.clock.now_s() + (self.patience.shrink_s if undoes else 0.0)
+        while why := lacking(self.server, limit, 1):
+            if self.clock.now_s() >= until_s:
+                raise ApplyLater(why)
+            self.clock.sleep(_POLL_S)
 
     def _drained(
         self, limit: int, patience_s: float, noticed: bool = True, slots: Mapping[int, int] | None = None

@@ -12,10 +12,9 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from trimtab.core import Clock, Sensor
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyLater, UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
@@ -24,6 +23,7 @@ from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
+from trimtab.plants.apache.places import lacking
 from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.reload import Patience
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -134,36 +134,23 @@ class Apache(OwnFilePlant):
         values = {knob: self._server.in_force[knob] for knob in self._knobs}
         return snippet.location(self._server.origin, self._server.config, directory, values)
 
-    def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that a change could be made and that it loses no request.
-
-        Raises:
-            UsageError: it could not; the message says what is needed.
-            PlantGone: Apache has ended.
-        """
-        super().check_permissions()
-        if not self._accept_lost:
+    def check_reload(self, accept_lost: bool) -> None:
+        """Makes sure that Apache may be reloaded and outlives it, that no request is lost, and our file writable."""
+        super().check_reload(accept_lost)
+        if not accept_lost:
             self._server.require_nothing_ended()
 
-    def permitted(self) -> None:
-        """Makes sure that Apache may be reloaded.
-
-        Raises:
-            UsageError: not by us, or it would end by it.
-            PlantGone: it has ended.
-        """
+    def permitted(self, accept_lost: bool) -> None:
+        """Makes sure that Apache may be reloaded, and would not end by it, whatever may be lost."""
         self._server.permitted()
 
-    def composed(self, values: Mapping[str, int]) -> Any:
-        """State of our file before the change, and after it, where a reload brings nothing else into force.
-
-        Raises:
-            ApplyLater: it would, as somebody has edited another file; the way back is made all the same.
-            UsageError: a file cannot be read.
-        """
-        if not self.goes_back(values):
-            self._server.require_loaded(self.location())
-        return super().composed(values)
+    def check_moment(self, values: Mapping[str, int]) -> None:
+        """Makes sure that a reload brings no edit into force, and that as many processes as now find a place."""
+        apache = self._server
+        apache.require_loaded(self.location())
+        limit = values.get("max_request_workers", apache.in_force["max_request_workers"])
+        if why := lacking(apache, limit):
+            raise ApplyLater(why)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

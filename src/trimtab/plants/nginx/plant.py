@@ -154,15 +154,14 @@ class Nginx(ReloadedPlant):
             raise ApplyLater(why)
         return prepared
 
-    def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that a change could be made and that it cuts no ordinary request.
-
-        Raises:
-            UsageError: it could not; the message says what is needed.
-            PlantGone: nginx has ended.
-        """
+    def check_reload(self, accept_lost: bool) -> None:
+        """Makes sure that nginx may be reloaded, its files written, and that no ordinary request is cut by it."""
         paths = (location.path for location in self._ledger.locations.values())
-        self._server.permitted(paths, self._accept_lost)
+        self._server.permitted(paths, accept_lost)
+
+    def check_moment(self, values: Mapping[str, int]) -> None:
+        """Makes sure that a reload brings nothing into force that somebody has edited."""
+        self._server.require_loaded()
 
     def change(self, texts: Texts) -> Change:
         """The change that brings texts for files into force."""
@@ -172,11 +171,8 @@ class Nginx(ReloadedPlant):
         """Values to set, values set so far, and present texts of the files that we have written.
 
         Raises:
-            ApplyLater: a reload would bring into force what somebody has edited; the way back is made all the same.
             UsageError: nginx refuses its present configuration, or a file cannot be read.
         """
-        if not self.goes_back(values):
-            self._server.require_loaded()
         verdict = self._server.test()
         if not verdict.valid:
             raise UsageError(f"nginx refuses its configuration as it is: {verdict.message}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
@@ -141,38 +140,20 @@ class PhpFpm(IncludedPlant):
         fpm = self._server
         return snippet.location(fpm.program, fpm.read(), fpm.pool, fpm.in_force, directory)
 
-    def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that a change could be made and that no request is lost by it.
-
-        Raises:
-            UsageError: it could not; the message says what is needed.
-            PlantGone: FPM has ended.
-        """
+    def check_reload(self, accept_lost: bool) -> None:
+        """Makes sure that FPM may be reloaded, that no request is lost by it, and that our file can be written."""
         # Also where our own file was not loaded yet: an earlier run was killed.
-        self._server.permitted(self._accept_lost)
-        super().check_permissions()
+        self._server.permitted(accept_lost)
+        super().check_reload(accept_lost)
 
-    def permitted(self) -> None:
-        """Makes sure that FPM may be reloaded, and that no request is lost by it.
+    def permitted(self, accept_lost: bool) -> None:
+        """Makes sure that FPM may be reloaded, and that no request is lost by it."""
+        self._server.permitted(accept_lost, self.location())
 
-        Raises:
-            UsageError: it may not; the message says what is needed.
-            PlantGone: FPM has ended.
-        """
-        self._server.permitted(self._accept_lost, self.location())
-
-    def composed(self, values: Mapping[str, int]) -> Any:
-        """State of our file before the change, and after it, where nothing holds a reload up for long.
-
-        Raises:
-            ApplyLater: a request that takes very long would, or the reload would bring into force what somebody has
-                edited; the way back is made all the same.
-            UsageError: a file cannot be read.
-        """
-        found = super().composed(values)
-        if not self.goes_back(values):
-            self._server.require_no_long_request(self._slowest_s)
-        return found
+    def check_moment(self, values: Mapping[str, int]) -> None:
+        """Makes sure that a reload brings no edit into force, and that no request holds it up for long."""
+        super().check_moment(values)
+        self._server.require_no_long_request(self._slowest_s)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

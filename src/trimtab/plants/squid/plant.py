@@ -149,14 +149,9 @@ class Squid(IncludedPlant):
         squid = self._server
         return snippet.location(squid.program, squid.read(), squid.in_force, directory)
 
-    def permitted(self) -> None:
-        """Makes sure that Squid may be reloaded, and that no connection is lost by it.
-
-        Raises:
-            UsageError: it may not; the message says what is needed.
-            PlantGone: Squid has ended.
-        """
-        self._server.permitted(self._accept_lost)
+    def permitted(self, accept_lost: bool) -> None:
+        """Makes sure that Squid may be reloaded, and that no connection is lost by it."""
+        self._server.permitted(accept_lost)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
