@@ -172,7 +172,10 @@ def test_live_streams_that_new_viewers_do_not_find_after_a_reload_have_to_be_acc
     with pytest.raises(UsageError, match=r"^a reload hides live streams \(\S+:1\) .*--accept-lost-requests"):
         nginx.permitted([], accept_lost=False)
     nginx.permitted([], accept_lost=True)
-    main.write_text("events { } rtmp { } http { server { listen 443 quic; } }")
+    main.write_text("events { } rtmp { server { application vod { live Off; play /films; } } } http { }")
+    nginx.read_running()
+    nginx.permitted([], accept_lost=False)
+    main.write_text("events { } rtmp { live On; } http { server { listen 443 quic; } }")
     nginx.read_running()
     with pytest.raises(UsageError, match=r"^a reload breaks connections over HTTP/3 .* and hides live streams "):
         nginx.permitted([], accept_lost=False)

@@ -140,7 +140,8 @@ class Attached:
             values["worker_processes"] = len(now)
         self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
         self.quic = next((one.where for one in config.anywhere("listen") if not QUIC.isdisjoint(one.args)), "")
-        self.live = next((one.where for one in config.named("rtmp")), "")
+        streams = (one for one in config.anywhere("live") if one.context[:1] == ("rtmp",))
+        self.live = next((one.where for one in streams if [word.lower() for word in one.args] == ["on"]), "")
         self._look_around()
 
     def permitted(self, paths: Iterable[Path], accept_lost: bool) -> None:
