@@ -102,6 +102,23 @@ def test_a_status_page_without_requests_is_said_with_the_line_that_has_it_so(tmp
 
 
 @pytest.mark.parametrize(
+    ("line", "whose"),
+    [
+        ("WSGIScriptAlias / app.wsgi", "mod_wsgi's ("),
+        ("LoadModule passenger_module modules/mod_passenger.so", "Passenger's, "),
+        ("LoadModule wsgi_module modules/mod_wsgi.so", ""),
+    ],
+)
+def test_that_applications_that_apache_runs_begin_anew_is_said(tmp_path: Path, line: str, whose: str) -> None:
+    apache = object.__new__(Attached)
+    apache.limits, apache.notes = read(tmp_path, "event", line), []
+    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    apache._cautions()
+    notes = [note for note in apache.notes if note.startswith("applications that Apache runs")]
+    assert [f"runs, {whose}" in note for note in notes] == ([True] if whose else [])
+
+
+@pytest.mark.parametrize(
     ("persist", "lost"), [("", True), ("BalancerPersist Off", True), ("BalancerPersist On", False)]
 )
 def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(

@@ -29,7 +29,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         "--accept-lost-requests",
         action="store_true",
         help="reload although it ends daemons of mod_wsgi or programs of mod_fcgid with what they serve, or "
-        "connections that wait at sockets of ListenCoresBucketsRatio",
+        "connections that wait at sockets of ListenCoresBucketsRatio, or leaves processes that have served an "
+        "application of mod_wsgi in their places of ServerLimit",
     )
 
 

@@ -243,6 +243,11 @@ class Attached:
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
                 "a 500 (AH10246)"
             )
+        if applications := hazards.restarted(self._config):
+            self.notes.append(
+                f"applications that Apache runs, {applications}, begin anew at every change, trials and an undo too: "
+                "their first requests take longer, and what they keep in memory is lost"
+            )
         managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
         kept = [d for d in self._config.named("balancerpersist") if d.args]
         if managers and not (kept and kept[-1].args[0].lower() == "on"):

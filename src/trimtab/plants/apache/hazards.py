@@ -22,6 +22,7 @@ from trimtab.trust import open_trusted
 
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
+_APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
 _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
@@ -80,7 +81,7 @@ def ended(configuration: Configuration, buckets: int) -> str:
     if buckets > 1:
         found.append("connections that wait at sockets of ListenCoresBucketsRatio, or has them wait on")
     lost = [f"ends {' and '.join(found)}"] if found else []
-    if not daemons and (where := _embedded(configuration)):
+    if not daemons and (where := _staying(configuration)):
         lost.append(
             f"leaves each process that has served an application of mod_wsgi ({where}) in its place of ServerLimit "
             "for good, as Python does not end in its threads ('WSGIDestroyInterpreter Off' lets it)"
@@ -88,7 +89,17 @@ def ended(configuration: Configuration, buckets: int) -> str:
     return f"a reload {' and '.join(lost)}" if lost else ""
 
 
-def _embedded(configuration: Configuration) -> str:
+def restarted(configuration: Configuration) -> str:
+    """Which applications Apache runs itself, and begins anew in a reload; empty for none.
+
+    Those of mod_wsgi end with Apache's processes, or its daemons, and Passenger's with its watchdog.
+    """
+    if aliases := configuration.named(*_APPLICATIONS):
+        return f"mod_wsgi's ({aliases[0].where})"
+    return "Passenger's" if "passenger_module" in configuration.modules else ""
+
+
+def _staying(configuration: Configuration) -> str:
     """Where Apache's own processes with threads run applications of mod_wsgi, and may hang at their end; else empty.
 
     Python's end waits for threads of Apache's (https://github.com/GrahamDumpleton/mod_wsgi/issues/730 and 799).
@@ -96,7 +107,7 @@ def _embedded(configuration: Configuration) -> str:
     ends = [one.args[0].lower() for one in configuration.named("wsgidestroyinterpreter") if one.args]
     if "prefork.c" in configuration.modules or ends[-1:] == ["off"]:
         return ""
-    return next((one.where for one in configuration.named("wsgiscriptalias", "wsgiscriptaliasmatch")), "")
+    return next((one.where for one in configuration.named(*_APPLICATIONS)), "")
 
 
 def _ratio(configuration: Configuration) -> tuple[str, ...]:
