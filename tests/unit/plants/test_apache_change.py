@@ -54,6 +54,8 @@ class Prefork:
     standstill: Standstill | None = None
     busy_until_s: float = 0.0
     reading_s: float = 0.0
+    spares: bool = False
+    lost: str = ""
     patience: list[Patience] = field(default_factory=list)
 
     @property
@@ -72,6 +74,9 @@ class Prefork:
 
     def blocked(self, ending: int) -> int:
         return 0
+
+    def ended(self) -> str:
+        return self.lost
 
     def drain(self, *args: object) -> Drained:
         self.did.append(f"all of {args[3]}" if args[6] else f"to {args[3]}")
@@ -189,3 +194,16 @@ def test_a_configuration_that_takes_long_to_read_is_waited_for(make: Make) -> No
     apache.reading_s = 25.0
     bring(apache, 40)
     assert apache.patience[-1].reload_s == Patience().reload_s + 50
+
+
+def test_what_is_started_just_before_a_reload_that_would_end_it_puts_off_a_change_and_no_undo(make: Make) -> None:
+    apache = make(QUIET, Drained(0, {}), Drained(0, {}))
+    apache.spares, apache.lost = True, "a reload ends mod_fcgid's programs"
+    with pytest.raises(ApplyLater, match="ends mod_fcgid's programs: not reloaded"):
+        bring(apache, 40)
+    assert (apache.did, apache.path.exists()) == (["to 40"], False)
+    of(apache, None).undo()
+    assert apache.did[-1] == "reload to 100"
+    apache.spares = False
+    bring(apache, 40)
+    assert apache.did[-1] == "reload to 40"

@@ -133,20 +133,24 @@ def test_processes_of_modules_that_a_reload_ends_are_named_and_have_to_be_accept
     apache.master = Parent(os.getpid(), 1, Path("/x"), (), 0)
     apache.origin = Origin(tmp_path / "main.conf", tmp_path)
     apache._config = evaluate(apache.origin)
-    lost = f"a reload ends {who}"
-    assert ended(apache.config, 1).replace(f"{tmp_path}/", "") == lost
+    monkeypatch.setattr(attached, "programs", lambda parent: (7,))
+    assert apache.ended().replace(f"{tmp_path}/", "") == f"a reload ends {who}"
     monkeypatch.setattr(OwnFilePlant, "check_reload", lambda plant, accept_lost: None)
     plant = object.__new__(Apache)
     vars(plant).update(_server=apache, _accept_lost=True)
     plant.check_permissions()
+    assert not apache.spares
     vars(plant).update(_accept_lost=False)
     with pytest.raises(UsageError, match=r"accept it with --accept-lost-requests$"):
         plant.check_permissions()
+    assert apache.spares
+    monkeypatch.setattr(attached, "programs", lambda parent: ())
+    assert bool(apache.ended()) is (lines == WSGI), "mod_fcgid may be loaded and run nothing"
 
 
 def test_without_such_processes_a_reload_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / "main.conf").write_text("LoadModule cgid_module modules/mod_cgid.so\n")
-    assert ended(evaluate(Origin(tmp_path / "main.conf", tmp_path)), 1) == ""
+    assert ended(evaluate(Origin(tmp_path / "main.conf", tmp_path)), 1, True) == ""
 
 
 @pytest.mark.parametrize(
@@ -163,5 +167,5 @@ def test_processes_with_threads_that_python_keeps_from_ending_are_named(
 ) -> None:
     main = tmp_path / "main.conf"
     main.write_text(f"{line}\nWSGIScriptAlias / app.wsgi\n")
-    said = ended(evaluate(Origin(main, tmp_path)), 1)
+    said = ended(evaluate(Origin(main, tmp_path)), 1, False)
     assert (f"leaves each process that has served an application of mod_wsgi ({main}:2)" in said) is stays

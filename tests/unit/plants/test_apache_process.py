@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._family import until
 from trimtab import processes
 from trimtab.errors import PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
@@ -135,6 +136,40 @@ def test_a_child_that_shares_the_journal_or_a_modules_socket_but_no_listener_is_
         workers = generations(Parent(os.getpid(), 1, exe, (), os.geteuid()), frozenset()).workers
     assert worker in workers
     assert not {helper, daemon} & set(workers)
+
+
+def test_programs_are_those_that_children_of_the_servers_own_program_run() -> None:
+    """As mod_fcgid's process manager does; the shell of a piped log is another program, and has children too."""
+    exe = processes.program_of(os.getpid())
+    assert exe is not None
+    parent = Parent(os.getpid(), 1, exe, (), os.geteuid())
+    starts = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        "import os; os.spawnlp(os.P_WAIT, 'sleep', 'sleep', '60')",
+    ]
+    shell = ["sh", "-c", "sleep 60; true"]
+
+    def end(pid: int) -> None:
+        for one in processes.children(pid):
+            os.kill(one, signal.SIGKILL)
+
+    with ExitStack() as stack:
+
+        def child(*words: str) -> subprocess.Popen[bytes]:
+            started = stack.enter_context(subprocess.Popen(words))
+            stack.callback(end, started.pid)
+            until(lambda: bool(processes.children(started.pid)))
+            return started
+
+        piped = child(*shell)
+        before = process.programs(parent)
+        manager = child(*starts)
+        now = process.programs(parent)
+        assert processes.children(piped.pid) and not before
+        assert list(now) == processes.children(manager.pid)
 
 
 def test_a_parent_that_has_ended_is_gone() -> None:

@@ -19,7 +19,7 @@ from trimtab.plants._vetted import same_files, same_network, vet
 from trimtab.plants.apache import hazards, snippet, status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
-from trimtab.plants.apache.process import Generations, Parent, generations
+from trimtab.plants.apache.process import Generations, Parent, generations, programs
 from trimtab.plants.apache.program import Program
 
 _BRIEF_S = 1.0
@@ -50,6 +50,7 @@ class Attached:
         standstill: that of its last reload by us; None before the first.
         busy_until_s: when workers that served long requests may be asked to finish once more.
         reading_s: the least time that its program took to read its configuration; infinite where that is not known.
+        spares: whether the next change is put off while it would end requests that processes of modules serve.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -58,6 +59,7 @@ class Attached:
     standstill: Standstill | None = None
     busy_until_s = 0.0
     reading_s = math.inf
+    spares = False
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.master = parent
@@ -81,7 +83,7 @@ class Attached:
         self._cautions()
         self.notes += forgotten(parent.pid)
         self.notes += [why] if (why := self._fatal()) else []
-        self.notes += [lost] if (lost := self._ended(self._config)) else []
+        self.notes += [lost] if (lost := self.ended()) else []
 
     @property
     def config(self) -> Configuration:
@@ -145,12 +147,12 @@ class Attached:
         Raises:
             UsageError: it does.
         """
-        if lost := self._ended(self.config):
+        if lost := self.ended():
             raise UsageError(f"{lost}: accept it with --accept-lost-requests")
 
-    def _ended(self, config: Configuration) -> str:
-        """What a reload ends by this configuration; empty for nothing."""
-        return hazards.ended(config, self.master.buckets)
+    def ended(self) -> str:
+        """What a reload would end now; empty for nothing."""
+        return hazards.ended(self.config, self.master.buckets, bool(programs(self.master)))
 
     def _fatal(self) -> str:
         """Why a reload would end Apache, as far as its own test does not tell; empty where nothing is seen."""

@@ -42,7 +42,8 @@ class Change(_change.Change[Attached]):
         """Reloads Apache, and makes sure that the intended values are in force.
 
         Raises:
-            ApplyLater: prefork would lose places by it, or nobody would serve; it was not signalled.
+            ApplyLater: prefork would lose places by it, nobody would serve, or a program of mod_fcgid was started
+                meanwhile; it was not signalled.
             ApplyFailed: it is not, or Apache did not reload in time.
             PlantGone: it has ended.
         """
@@ -52,6 +53,8 @@ class Change(_change.Change[Attached]):
             pipes = quiet(apache.master, self.clock)
             try:
                 stuck = self._make_room(limits(apache.config).max_request_workers, standstill, not expected)
+                if expected and apache.spares and (ends := apache.ended()):
+                    raise ApplyLater(f"{ends}: not reloaded")
             except ApplyLater:
                 if descriptors(apache.master.pid, "pipe") != pipes:  # then it has read our text
                     raise ApplyFailed(

@@ -60,23 +60,25 @@ def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
     return ""
 
 
-def ended(configuration: Configuration, buckets: int) -> str:
+def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
     """What a reload does to requests that processes of modules serve, and to connections; empty where to none.
 
-    Apache ends these processes as it reads its configuration again: mod_fcgid's at once, with SIGKILL a second later
-    (`kill_all_subprocess` in its fcgid_pm_main.c), and daemons of mod_wsgi with SIGKILL after three seconds (APR, and
-    https://github.com/GrahamDumpleton/mod_wsgi/issues/383). Of several sockets at an address the parent closes all
-    but the first (`ap_duplicate_listeners` in server/listen.c), and the kernel ends what waits there; or new ones
-    come to one that a child of prefork still holds for the length of its request, and accepts nothing.
+    Apache ends these processes as it reads its configuration again: those of mod_fcgid, which may be loaded and have
+    none, at once, with SIGKILL a second later (`kill_all_subprocess` in its fcgid_pm_main.c), and daemons of mod_wsgi
+    with SIGKILL after three seconds (APR, and https://github.com/GrahamDumpleton/mod_wsgi/issues/383). Of several
+    sockets at an address the parent closes all but the first (`ap_duplicate_listeners` in server/listen.c), and the
+    kernel ends what waits there; or new ones come to one that a child of prefork still holds for the length of its
+    request, and accepts nothing.
 
     Args:
         configuration: as it is on disk.
         buckets: how many sockets it has at each address.
+        programs: whether children of Apache's run programs.
     """
     found = []
     if daemons := configuration.named(_DAEMONS):
         found.append(f"mod_wsgi's daemons ({daemons[0].where}) with requests of more than 3 s")
-    if _FASTCGI in configuration.modules:
+    if programs and _FASTCGI in configuration.modules:
         found.append("mod_fcgid's programs with requests of more than 1 s")
     if buckets > 1:
         found.append("connections that wait at sockets of ListenCoresBucketsRatio, or has them wait on")

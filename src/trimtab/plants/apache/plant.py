@@ -137,6 +137,7 @@ class Apache(OwnFilePlant):
     def check_reload(self, accept_lost: bool) -> None:
         """Makes sure that Apache may be reloaded and outlives it, that no request is lost, and our file writable."""
         super().check_reload(accept_lost)
+        self._server.spares = not accept_lost
         if not accept_lost:
             self._server.require_nothing_ended()
 

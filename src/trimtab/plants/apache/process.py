@@ -79,6 +79,18 @@ class Generations:
         return bool(self.workers or self.old)
 
 
+def programs(parent: Parent) -> tuple[int, ...]:
+    """What children of Apache's run: programs of mod_fcgid, which its process manager starts, and CGI programs.
+
+    Children that have executed another program, such as the shell of a piped log, are no children of that kind.
+
+    Args:
+        parent: Apache's parent process.
+    """
+    own = [child for child in children(parent.pid) if program_of(child) == parent.exe]
+    return tuple(one for child in own for one in children(child) if start_of(one) is not None)
+
+
 def _commands(argv: tuple[str, ...]) -> list[str]:
     return [after for word, after in pairwise(argv) if word == "-k"]
 
