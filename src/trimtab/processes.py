@@ -208,21 +208,30 @@ def descriptors(pid: int, kind: str) -> frozenset[str]:
     Raises:
         UsageError: not permitted.
     """
-    directory, found = f"{PROC}/{pid}/fd", set()
+    return frozenset(ends(pid, kind))
+
+
+def ends(pid: int, kind: str) -> list[str]:
+    """The same, with a pipe as often as the process holds an end of it.
+
+    Raises:
+        UsageError: not permitted.
+    """
+    directory, found = f"{PROC}/{pid}/fd", []
     try:
         entries = os.listdir(directory)
     except PermissionError:
         raise UsageError(f"no permission to look into pid {pid}: run as root or as its user") from None
     except OSError:
-        return frozenset()
+        return []
     for entry in entries:
         try:
             target = os.readlink(f"{directory}/{entry}")
         except OSError:
             continue
         if target.startswith(f"{kind}:["):
-            found.add(target)
-    return frozenset(found)
+            found.append(target)
+    return found
 
 
 def sockets(pid: int, *tables: str) -> list[list[str]]:

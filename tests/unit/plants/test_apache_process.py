@@ -138,6 +138,29 @@ def test_a_child_that_shares_the_journal_or_a_modules_socket_but_no_listener_is_
     assert not {helper, daemon} & set(workers)
 
 
+def test_a_child_that_holds_one_end_of_a_pipe_of_which_others_hold_both_is_no_worker() -> None:
+    """As the process manager of mod_fcgid, which holds the listeners too."""
+    exe = processes.program_of(os.getpid())
+    assert exe is not None
+    sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        one, other = os.pipe()
+        stack.callback(os.close, one)
+        stack.callback(os.close, other)
+
+        def child(*held: int) -> int:
+            started = subprocess.Popen(sleeps, pass_fds=[listener.fileno(), *held])
+            stack.callback(started.wait)
+            stack.callback(started.kill)
+            return started.pid
+
+        manager, worker = child(one), child(one, other)
+        present = frozenset({os.readlink(f"/proc/self/fd/{one}")})
+        workers = generations(Parent(os.getpid(), 1, exe, (), os.geteuid()), present).workers
+    assert worker in workers and manager not in workers
+
+
 def test_programs_are_those_that_children_of_the_servers_own_program_run() -> None:
     """As mod_fcgid's process manager does; the shell of a piped log is another program, and has children too."""
     exe = processes.program_of(os.getpid())

@@ -6,7 +6,8 @@ hold before, and a child is of the present generation when it holds that pipe to
 there is one such pipe, and one socket at each address, for every bucket of children, which closes those of the
 others. A worker process also holds the parent's listening sockets; the helper process of mod_cgid and the daemons of
 mod_wsgi do not. They share others with it: that to the journal which systemd gives a server in the foreground, and
-the Unix sockets of the daemons.
+the Unix sockets of the daemons. The process manager of mod_fcgid holds all of that, but of its pipes only the ends
+that it needs (`create_process_manager` in its fcgid_pm_unix.c), where a worker holds both, as the parent does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import pairwise
 from typing import Self
 
 from trimtab.plants._master import Master
-from trimtab.processes import children, descriptors, listening, program_of, start_of
+from trimtab.processes import children, descriptors, ends, listening, program_of, start_of
 
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})
 """Options with which the program answers a question and ends."""
@@ -106,13 +107,16 @@ def generations(parent: Parent, present: frozenset[str]) -> Generations:
         UsageError: not permitted.
     """
     sockets = parent.accepting()
-    workers, old = [], []
+    whole, old = dict[int, int](), []
     for child in children(parent.pid):
         if start_of(child) is None or program_of(child) != parent.exe:
             continue
-        if len(present - descriptors(child, "pipe")) >= parent.buckets:
+        pipes = ends(child, "pipe")
+        if len(present.difference(pipes)) >= parent.buckets:
             if start_of(child) is not None:
                 old.append(child)
         elif not sockets.isdisjoint(descriptors(child, "socket")):
-            workers.append(child)
-    return Generations(tuple(workers), tuple(old))
+            whole[child] = sum(1 for one in pipes if one in present)
+    # One that was just started has not closed those of other buckets.
+    most = max(whole.values(), default=0) - 2 * (parent.buckets - 1)
+    return Generations(tuple(child for child, held in whole.items() if held >= most), tuple(old))
