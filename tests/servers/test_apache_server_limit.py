@@ -50,9 +50,8 @@ def test_a_file_that_was_taken_away_and_not_reloaded_is_no_limit_of_the_start() 
             bed.write("mine.conf", "")
             bed.write("mine.conf", None)  # in the same second as the start it would not be told apart
             found.append(bed.attach())
-            # Until processes of before it have ended the page has their places too.
-            running = found[-1].configuration()["max_request_workers"]
-            return running == 4 * bed.threads and any("edited and not" in note for note in found[-1].notes)
+            # As long as processes of before have places the page may have as many as the files say.
+            return any("edited and not" in note for note in found[-1].notes)
 
         until(told, "it is taken for one that keeps its ServerLimit")
         assert found[-1].knobs()[0].domain.maximum == 16 * bed.threads

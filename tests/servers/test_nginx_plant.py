@@ -134,9 +134,8 @@ def test_what_is_not_valid_is_refused_and_changes_nothing(bed: Bed, changes: dic
 
 
 def test_a_configuration_that_nginx_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
-    nginx = bed.attach()
     bed.write("b.conf", "no_such_directive on;\n")
-    before = bed.files()
+    nginx, before = bed.attach(), bed.files()
     with pytest.raises(ApplyRefused, match='unknown directive "no_such_directive"'):
         nginx.apply({"worker_processes": MORE})
     assert bed.files() == before
