@@ -18,7 +18,7 @@ import pytest
 from tests.servers._private_squid import ANSWER, DEBIAN, Bed, Clients, migrating, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.squid import held, process
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.findings import findings
@@ -240,26 +240,6 @@ def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: 
     assert squid.configuration() == {**DEBIAN, "cache_mem": 9, "cache_swap_low": 80}
     squid.restore()
     assert squid.configuration() == {**DEBIAN, "cache_mem": 9}
-
-
-def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_waits_with_it(bed: Bed) -> None:
-    squid = bed.attach()
-    squid.apply({"cache_mem": 16})
-    bed.write("x-mine.conf", "# a comment is no setting\n")
-    squid.apply({"cache_mem": 17})
-    bed.write("x-mine.conf", "client_lifetime 5 minutes\n")
-    for _ in range(2):
-        with pytest.raises(ApplyLater, match=r"x-mine\.conf was edited after .* reload Squid yourself \(squid -k"):
-            squid.apply({"cache_mem": 18})
-    assert squid.configuration()["cache_mem"] == 17
-    bed.reload()
-    squid.apply({"cache_mem": 18})
-    bed.write("x-mine.conf", None)
-    with pytest.raises(ApplyLater, match=r"x-mine\.conf was edited"):
-        squid.apply({"cache_mem": 19})
-    assert squid.apply({"cache_mem": 17}).configuration["cache_mem"] == 17, "a way back waits for nobody"
-    squid.restore()
-    assert (squid.configuration(), bed.snippet.exists()) == (DEBIAN, False)
 
 
 def test_a_reload_by_the_operator_is_noticed_and_an_edit_without_one_is_not_in_force(bed: Bed) -> None:

@@ -188,16 +188,20 @@ def test_a_request_that_a_pause_waits_for_leaves_the_count_and_the_limit_of_conn
 
 def test_a_pause_after_one_that_requests_outlasted_is_as_short(few: tuple[Bed, Tomcat]) -> None:
     bed, tomcat = few
-    long, attached = in_service(bed, tomcat), tomcat._tomcat
-    with held(attached, tomcat.clock, list[str](), drain_s=0.1):
-        pass
-    assert long.wait() == [200] * 5
-    until(lambda: counted(tomcat) == -4, "Tomcat counts those that a pause has found")
-    before_s = attached.held_s
-    with tomcat.held(list[str]()):
-        pass
-    assert attached.held_s - before_s < 0.9, "its acceptor was waited for in vain"
-    until(lambda: counted(tomcat) == 1, "it has counted others than there are")
+    after, plain = list[float](), list[float]()
+    for _ in range(3):
+        long = in_service(bed, tomcat)
+        with held(tomcat._tomcat, tomcat.clock, list[str](), drain_s=0.1):
+            pass
+        assert long.wait() == [200] * 5
+        until(lambda: counted(tomcat) == -4, "Tomcat counts those that a pause has found")
+        for took_s in (after, plain):
+            before_s = tomcat._tomcat.held_s
+            with tomcat.held(list[str]()):
+                pass
+            took_s.append(tomcat._tomcat.held_s - before_s)
+            until(lambda: counted(tomcat) == 1, "it has counted others than there are")
+    assert min(after) < 3 * min(plain), "its acceptor was waited for in vain"
 
 
 def test_connections_that_a_restart_of_the_connector_ends_are_not_taken_from_its_count(bed: Bed) -> None:
@@ -209,3 +213,4 @@ def test_connections_that_a_restart_of_the_connector_ends_are_not_taken_from_its
         tomcat.apply({"accept_count": 35})
         until(lambda: counted(tomcat) == 1, "it has counted others than there are")
         tomcat.restore()
+        assert bed.ask(1) == 200
