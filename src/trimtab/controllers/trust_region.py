@@ -350,7 +350,9 @@ class TrustRegion:
             return self._ended(state, f"nothing near it promises {self.least_gain:.0%}")
         pick = int(np.argmin(score(means, deviations)))
         expected = more, deviation = float(means[pick]), float(deviations[pick])
-        said = f"expected of the next: {abs(more):.1%} {'worse' if more > 0 else 'better'}, to within {deviation:.1%}"
+        own = more if self.objective.minimize else -more
+        share, apart = abs(math.expm1(own)), math.exp(own) * math.sinh(deviation)
+        said = f"expected of the next: {share:.1%} {'worse' if more > 0 else 'better'}, to within {apart:.1%}"
         return replace(state, failures=state.failures + 1, expected=expected), found[pick], said
 
     def _against(self, state: TrustRegionState, model: LocalModel, asked: Sequence[Values]) -> tuple[Array, Array]:

@@ -79,14 +79,21 @@ def test_where_the_machine_s_pace_is_read_what_it_does_is_not_taken_for_a_settin
 USUAL = surface(KINDS["usual"][0], 3, 40)
 
 
-def test_what_is_expected_of_the_next_trial_is_told_as_better_or_worse_and_not_as_a_cost() -> None:
-    """The reason follows the objective, which may be maximised: "-1.8% expected" of a rate reads as a loss."""
-    walked = (walk(USUAL, trials, TrustRegion(OBJECTIVE)) for trials in range(3, 12))
-    for more, within, reason in ((*s.expected, moves[-1].reason) for s, moves, _ in walked if s.expected is not None):
-        which = "worse" if more > 0 else "better"
-        assert reason == f"trust_region: expected of the next: {abs(more):.1%} {which}, to within {within:.1%}"
-        return
-    pytest.fail("none was expected anything of")
+def test_what_is_expected_of_the_next_trial_is_told_as_a_share_of_the_objective_and_not_as_a_logarithm() -> None:
+    """And as better or worse: "-1.8% expected" of a rate that is maximised reads as a loss."""
+    for objective, sign in ((OBJECTIVE, 1), (replace(OBJECTIVE, minimize=False), -1)):
+        told = []
+        for trials in range(3, 20):
+            state, moves, _ = walk(USUAL, trials, TrustRegion(objective))
+            if state.expected is None:
+                continue
+            more, within = sign * state.expected[0], state.expected[1]
+            least, mean, most = (math.exp(one) - 1 for one in (more - within, more, more + within))
+            which = "worse" if state.expected[0] > 0 else "better"
+            said = f"expected of the next: {abs(mean):.1%} {which}, to within {(most - least) / 2:.1%}"
+            assert moves[-1].reason == f"trust_region: {said}"
+            told.append(more)
+        assert any(f"{abs(one):.1%}" != f"{abs(math.expm1(one)):.1%}" for one in told)
 
 
 def test_it_repeats_what_runs_before_it_changes_anything() -> None:
