@@ -110,6 +110,21 @@ def test_a_reload_that_breaks_connections_over_http_3_has_to_be_accepted(
     reloadable(file, monkeypatch, "80 reuseport").permitted([], accept_lost=False)
 
 
+def test_a_reload_that_loses_replies_to_datagrams_has_to_be_accepted(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nginx = reloadable(file, monkeypatch, "80")
+    main = file.parent / "nginx.conf"
+    main.write_text("events { } http { } stream { server { listen 53 udp; proxy_pass 127.0.0.1:5353; } }")
+    nginx.read_running()
+    with pytest.raises(UsageError, match=r"loses replies .* to datagrams \(\S+:1\): .*--accept-lost-requests"):
+        nginx.permitted([], accept_lost=False)
+    nginx.permitted([], accept_lost=True)
+    main.write_text("events { } http { } stream { server { listen 3306; proxy_pass 127.0.0.1:3307; } }")
+    nginx.read_running()
+    nginx.permitted([], accept_lost=False)
+
+
 @pytest.mark.parametrize(
     ("listen", "movable"), [("443 quic reuseport", False), ("443 quic", True), ("80 reuseport", True)]
 )

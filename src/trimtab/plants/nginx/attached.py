@@ -54,6 +54,7 @@ class Attached:
         in_force: knob name to the value with which it runs, of all knobs.
         cut_ms: the time after which old processes end with what they have; None for never.
         quic: where it listens for HTTP/3; empty where it does not.
+        udp: where it passes datagrams on (`stream {}`); empty where it does not.
         live: where it takes live streams (RTMP); empty where it does not.
         finishing: processes that still finish since changes of ours.
         rooms: the limits of its memory and what is there, as when it was looked at last; none where they cannot be
@@ -89,7 +90,7 @@ class Attached:
         self.in_force: dict[str, int] = {}
         self.rooms: tuple[Room, ...] = ()
         self.cut_ms: int | None = None
-        self.quic = self.live = ""
+        self.quic = self.udp = self.live = ""
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
@@ -140,6 +141,7 @@ class Attached:
             values["worker_processes"] = len(now)
         self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
         self.quic = next((one.where for one in config.anywhere("listen") if not QUIC.isdisjoint(one.args)), "")
+        self.udp = next((one.where for one in config.anywhere("listen") if "udp" in one.args), "")
         streams = (one for one in config.anywhere("live") if one.context[:1] == ("rtmp",))
         self.live = next((one.where for one in streams if [word.lower() for word in one.args] == ["on"]), "")
         self._look_around()
@@ -264,11 +266,14 @@ class Attached:
 
         Packets of connections over HTTP/3 come to the new ones (https://github.com/nginx/nginx/issues/425 and 1399),
         as do viewers of a live stream, whose publisher stays with an old one
-        (https://github.com/arut/nginx-rtmp-module/issues/580).
+        (https://github.com/arut/nginx-rtmp-module/issues/580). A reply to a datagram leaves by its listener, which
+        the old ones close at once (`ngx_close_listening_sockets` in src/core/ngx_connection.c).
         """
         found = []
         if self.quic:
             found.append(f"breaks connections over HTTP/3 ({self.quic}), with their requests, and new ones may fail")
+        if self.udp:
+            found.append(f"loses replies that are still to come to datagrams ({self.udp})")
         if self.live:
             found.append(f"hides live streams ({self.live}) from new viewers until they are published anew")
         return f"a reload {' and '.join(found)}" if found else ""

@@ -39,7 +39,8 @@ class Nginx(ReloadedPlant):
         clock: for the waits of a reload.
         attached: the running nginx.
         patience: how long a reload may take.
-        accept_lost: whether requests may be lost in a reload, by a short worker_shutdown_timeout, HTTP/3 or RTMP.
+        accept_lost: whether requests may be lost in a reload, by a short worker_shutdown_timeout, HTTP/3, UDP or
+            RTMP.
 
     Attributes:
         listeners: addresses and ports on which it listens.
@@ -74,7 +75,8 @@ class Nginx(ReloadedPlant):
             pid: its master process; None when only one nginx runs.
             status_url: its page of stub_status; None to look for it.
             edit: whether values in the operator's own files may be changed.
-            accept_lost: whether requests may be lost in a reload, by a short worker_shutdown_timeout, HTTP/3 or RTMP.
+            accept_lost: whether requests may be lost in a reload, by a short worker_shutdown_timeout, HTTP/3, UDP or
+                RTMP.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
