@@ -169,3 +169,25 @@ def test_processes_with_threads_that_python_keeps_from_ending_are_named(
     main.write_text(f"{line}\nWSGIScriptAlias / app.wsgi\n")
     said = ended(evaluate(Origin(main, tmp_path)), 1, False)
     assert (f"leaves each process that has served an application of mod_wsgi ({main}:2)" in said) is stays
+
+
+@pytest.mark.parametrize(
+    ("line", "forgotten"),
+    [
+        ("BalancerMember http://127.0.0.1:8080 hcmethod=GET hcuri=/health", True),
+        ("BalancerMember http://127.0.0.1:8080 HCTemplate=often", True),
+        ("ProxySet hcmethod=TCP", True),
+        ("BalancerMember http://127.0.0.1:8080 hcmethod=None", False),
+        ("BalancerMember http://127.0.0.1:8080 retry=5", False),
+        ("BalancerMember http://127.0.0.1:8080 hcmethod=GET\nBalancerPersist On", False),
+        ("BalancerMember http://127.0.0.1:8080 hcmethod=GET\nBalancerPersist On\nBalancerPersist Off", True),
+    ],
+)
+def test_that_members_which_health_checks_have_taken_out_come_back_has_to_be_accepted(
+    tmp_path: Path, line: str, forgotten: bool
+) -> None:
+    main = tmp_path / "main.conf"
+    main.write_text(f"<Proxy balancer://shop>\n{line}\n</Proxy>\n")
+    said = ended(evaluate(Origin(main, tmp_path)), 1, False)
+    assert (f"that health checks ({main}:2) have taken out" in said) is forgotten
+    assert ("'BalancerPersist On' keeps them out" in said) is forgotten

@@ -29,8 +29,9 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         "--accept-lost-requests",
         action="store_true",
         help="reload although it ends daemons of mod_wsgi or programs of mod_fcgid with what they serve, or "
-        "connections that wait at sockets of ListenCoresBucketsRatio, or leaves processes that have served an "
-        "application of mod_wsgi in their places of ServerLimit",
+        "connections that wait at sockets of ListenCoresBucketsRatio, leaves processes that have served an "
+        "application of mod_wsgi in their places of ServerLimit, or sends requests to members of balancers that "
+        "health checks have taken out",
     )
 
 

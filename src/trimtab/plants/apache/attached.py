@@ -251,8 +251,7 @@ class Attached:
                 "their first requests take longer, and what they keep in memory is lost"
             )
         managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
-        kept = [d for d in self._config.named("balancerpersist") if d.args]
-        if managers and not (kept and kept[-1].args[0].lower() == "on"):
+        if managers and not hazards.keeps_members(self._config):
             self.notes.append(
                 f"what was set at balancer-manager ({managers[0].where}), such as a member out of service, is lost "
                 "by every change: 'BalancerPersist On' keeps it"

@@ -23,6 +23,7 @@ from trimtab.trust import open_trusted
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
+_MEMBERS, _CHECKED = ("balancermember", "proxypass", "proxyset"), re.compile(r"hcmethod=(?!none$)|hctemplate=", re.I)
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
 _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
@@ -68,7 +69,8 @@ def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
     with SIGKILL after three seconds (APR, and https://github.com/GrahamDumpleton/mod_wsgi/issues/383). Of several
     sockets at an address the parent closes all but the first (`ap_duplicate_listeners` in server/listen.c), and the
     kernel ends what waits there; or new ones come to one that a child of prefork still holds for the length of its
-    request, and accepts nothing.
+    request, and accepts nothing. What health checks of mod_proxy_hcheck know of a balancer's members is forgotten, so
+    all of them are sent requests until the next check (each 30 s as shipped).
 
     Args:
         configuration: as it is on disk.
@@ -88,6 +90,11 @@ def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
             f"leaves each process that has served an application of mod_wsgi ({where}) in its place of ServerLimit "
             "for good, as Python does not end in its threads ('WSGIDestroyInterpreter Off' lets it)"
         )
+    if (where := _checked(configuration)) and not keeps_members(configuration):
+        lost.append(
+            f"sends requests to members of balancers that health checks ({where}) have taken out, until the next "
+            "check ('BalancerPersist On' keeps them out)"
+        )
     return f"a reload {' and '.join(lost)}" if lost else ""
 
 
@@ -99,6 +106,17 @@ def restarted(configuration: Configuration) -> str:
     if aliases := configuration.named(*_APPLICATIONS):
         return f"mod_wsgi's ({aliases[0].where})"
     return "Passenger's" if "passenger_module" in configuration.modules else ""
+
+
+def keeps_members(configuration: Configuration) -> bool:
+    """Whether members of balancers are after a reload as they were before it."""
+    said = [one.args[0].lower() for one in configuration.named("balancerpersist") if one.args]
+    return said[-1:] == ["on"]
+
+
+def _checked(configuration: Configuration) -> str:
+    """Where a member of a balancer has health checks; empty where none has."""
+    return next((one.where for one in configuration.named(*_MEMBERS) if any(map(_CHECKED.match, one.args))), "")
 
 
 def _staying(configuration: Configuration) -> str:
