@@ -72,8 +72,22 @@ def test_what_an_include_brings_is_in_the_context_of_the_include() -> None:
 
 
 def test_lua_is_passed_over() -> None:
-    text = "http { init_by_lua_block { if x then y = {1} end -- ; } gzip on; }"
+    text = "http { init_by_lua_block { if x then y = {1} end -- ; }\n } gzip on; }"
     assert [one.name for one in directives(text, FILE)] == ["http", "init_by_lua_block", "gzip"]
+
+
+@pytest.mark.parametrize(
+    "lua",
+    [
+        """ngx.say("{'a':1,") ngx.say('\\'}') """,
+        """x = s:find('}', 1, true) -- a quote's brace: {\n""",
+        """x = [[ } ]] y = [==[ ]] } ]==] --[[ }\n} ]] --[=[ ]] } ]=]""",
+        """x = t[u[1]] - -1""",
+    ],
+)
+def test_braces_in_strings_and_comments_of_lua_are_none(lua: str) -> None:
+    text = f"http {{ content_by_lua_block {{ {lua} }} gzip on; }}"
+    assert [one.name for one in directives(text, FILE)] == ["http", "content_by_lua_block", "gzip"]
 
 
 @pytest.mark.parametrize(

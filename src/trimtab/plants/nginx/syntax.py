@@ -2,18 +2,24 @@
 
 From src/core/ngx_conf_file.c (`ngx_conf_read_token`): words end at white space, `;` and `{`; quotes are understood at
 the start of a word only, as are `#`, which begins a comment, and `}`; a backslash keeps the next character, and `${`
-within a word does not open a block. A block of Lua is skipped up to its closing brace, as far as braces in its
-strings and comments come in pairs; what does not come out even is an error, never a guess.
+within a word does not open a block. A block of Lua is skipped up to its closing brace; braces in its strings and
+comments are none (`ngx_http_lua_lex` of lua-nginx-module). What does not come out even is an error, never a guess.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import UsageError
 
 _SPACE = " \t\r\n"
+_LUA = re.compile(
+    r"""(?:--)?\[(=*)\[.*?\]\1\]|--[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{}]""",
+    re.DOTALL,
+)
+"""What matters in a block of Lua: comments and strings, both also in long brackets, and braces."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +157,12 @@ def _word(text: str, start: int, file: Path) -> Word:
 
 def _past_lua(text: str, at: int, file: Path) -> int:
     """Past the brace that closes a block of Lua."""
-    depth, start = 1, at
-    while depth:
-        if at >= len(text):
-            raise UsageError(f"{file}:{_line(text, start)} is not in nginx's language: a block of Lua does not end")
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        at += 1
-    return at
+    depth = 1
+    for found in _LUA.finditer(text, at):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if not depth:
+            return found.end()
+    raise UsageError(f"{file}:{_line(text, at)} is not in nginx's language: a block of Lua does not end")
 
 
 def _line(text: str, at: int) -> int:
