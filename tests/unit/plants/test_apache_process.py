@@ -224,3 +224,12 @@ def test_the_status_page_is_looked_for_where_the_configuration_puts_it(tmp_path:
     assert found == [
         f"http://{host}{path}" for path in ("/who", "/server-status") for host in ("127.0.0.1:80", "[::1]:81")
     ]
+
+
+def test_beside_mod_security_the_status_page_is_asked_for_by_a_name_first(tmp_path: Path) -> None:
+    """Its Core Rule Set logs each request to a Host of digits."""
+    main = tmp_path / "main.conf"
+    main.write_text("LoadModule security2_module modules/mod_security2.so\n")
+    found = status.candidates(evaluate(Origin(main, tmp_path)), (("0.0.0.0", 80), ("::1", 81), ("192.0.2.1", 82)))
+    hosts = [url.split("/")[2] for url in found]
+    assert hosts == ["localhost:80", "127.0.0.1:80", "[::1]:81", "192.0.2.1:82"]
