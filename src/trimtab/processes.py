@@ -95,6 +95,17 @@ def start_of(pid: int) -> int | None:
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 
+def read_bytes(pid: int) -> int | None:
+    """Bytes that a process's first thread has read from files and pipes so far; None where that cannot be told.
+
+    What it, or a child that it has reaped, received at sockets is not among them (fs/proc/base.c, do_io_accounting).
+    """
+    try:
+        return int(contents(f"{PROC}/{pid}/task/{pid}/io").split(None, 2)[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
 def executed(pid: int) -> bool:
     """Whether a process has executed a program itself; one that was only forked, as a daemon mostly is, has not.
 

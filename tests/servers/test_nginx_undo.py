@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.servers import _private_nginx
 from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, renewed
 from tests.servers._under_gate import until
 from trimtab.errors import ApplyLater, OperatorEdit
+from trimtab.plants.nginx.process import serving
 
 pytestmark = [pytest.mark.server]
 
@@ -161,3 +163,36 @@ def test_the_undo_script_leaves_a_file_alone_that_was_edited_since_and_says_what
     assert ended.returncode == 1
     assert "worker_processes auto" in ended.stderr
     assert bed.files() == edited
+
+
+def crash(bed: Bed, many: int = CPUS) -> None:
+    """Ends workers; the master starts others in their place, from the configuration that it has."""
+    gone = frozenset(sorted(serving(bed.master))[:many])
+    for pid, _ in gone:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: len(now := serving(bed.master)) == CPUS and not now & gone, "no others were started")
+
+
+def test_workers_that_crash_after_an_edit_bring_none_of_it_into_force(bed: Bed) -> None:
+    nginx = bed.attach()
+    crash(bed)
+    assert nginx.configuration() == SHIPPED
+    bed.replace("worker_connections 768", "worker_connections 500")
+    crash(bed)
+    assert nginx.configuration() == SHIPPED
+    with pytest.raises(ApplyLater, match=r"nginx\.conf was edited after nginx read it"):
+        nginx.apply({"keepalive_timeout_ms": 5000})
+    with renewed(bed):
+        os.kill(bed.pid, signal.SIGHUP)
+    assert nginx.configuration() == {**SHIPPED, "worker_connections": 500}
+
+
+@pytest.mark.skipif(CPUS < 2, reason="of one worker nothing tells when it was told to start")
+def test_an_edit_that_is_not_in_force_is_told_of_though_one_worker_has_crashed_since(bed: Bed) -> None:
+    time.sleep(1.1)  # by less the clocks of files and processes may differ
+    bed.config.touch()
+    time.sleep(1.1)
+    crash(bed, 1)
+    assert any("nginx.conf was edited after nginx last read it" in note for note in bed.attach().notes)
+    with renewed(bed):
+        os.kill(bed.pid, signal.SIGHUP)

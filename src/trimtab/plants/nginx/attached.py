@@ -127,13 +127,16 @@ class Attached:
 
     def read_running(self) -> None:
         """Reads the configuration in force: the files as of the last reload, and the number of processes."""
+        self._read_bytes = processes.read_bytes(self.master.pid)
         config = self._loaded = self.config
         values = {knob: value_of(config, knob) for knob in SETTINGS}
         clock, wanted = SystemClock(), values["worker_processes"]
         deadline = clock.now_s() + _SETTLE_S
         while len(now := serving(self.master)) != wanted and clock.now_s() < deadline:
             clock.sleep(_POLL_S)
-        if now and (edited := changed_after(config.texts, max(start for _, start in now))):
+        # One that crashed was replaced later; an old one that is slow to leave may be there beyond their number.
+        first = (min if len(now) == wanted else max)((start for _, start in now), default=0)
+        if now and (edited := changed_after(config.texts, first)):
             note = (
                 f"{edited} was edited after nginx last read it: a reload by trimtab brings all such edits into force"
             )
@@ -187,11 +190,13 @@ class Attached:
         """
         self.master.check()
         now = serving(self.master)
-        # One that crashed was replaced by itself; a reload replaces them all.
         if now and now.isdisjoint(self._workers):
-            self.read_running()
-        else:
-            self._look_around()
+            # A reload replaces them all, and so do crashes, for which the master reads no file.
+            if self._read_bytes is None or self._read_bytes != processes.read_bytes(self.master.pid):
+                self.read_running()
+                return
+            self._workers = now
+        self._look_around()
 
     def _look_around(self) -> None:
         """Learns what else needs memory now, beside what the processes of this configuration keep for connections."""
