@@ -191,10 +191,10 @@ class ReloadedPlant(Plant):
             now = {knob: self._server.in_force[knob] for knob in wanted}
             if now == wanted:
                 return Prepared(wanted, now)
-            if why := self.objection({**self._server.in_force, **wanted}):
-                raise ApplyRefused(why)
             values = {knob: value for knob, value in {**self.set_to, **wanted}.items() if knob not in self._down}
             back = self.goes_back(values)
+            if not back and (why := self.objection({**self._server.in_force, **wanted})):
+                raise ApplyRefused(why)
             self.check_reload(self._accept_lost or back)
             if not back:
                 self.check_moment(values)
@@ -206,7 +206,8 @@ class ReloadedPlant(Plant):
         """Whether a change brings back what was in force before the one before it, or at the start.
 
         What is on trial may do harm, so that waits for nobody: for no edit and no long request, nor for leave to lose
-        what a reload loses, which the end of the run would lose all the same. It is refused only where it surely
+        what a reload loses, which the end of the run would lose all the same. Nor is it measured anew against memory
+        or connections, which it had room for and others may have taken since. It is refused only where it surely
         does more harm: where the server would end or have nobody who serves, its own test fails, or the rights are
         missing. Once it is back, the same trial again is no way back.
 

@@ -100,13 +100,17 @@ class Filed(OwnFilePlant):
         fatal: why it would end in a reload.
         lost: what it would lose by one.
         busy: what speaks against one just now.
+        against: why no configuration fits.
     """
 
-    fatal = lost = busy = ""
+    fatal = lost = busy = against = ""
 
     def __init__(self, server: Server) -> None:
         super().__init__(FakeClock(), server, (WORKERS, TIMEOUT), None)
         self._there = server
+
+    def objection(self, configuration: Mapping[str, int]) -> str:
+        return self.against
 
     def find_location(self, directory: Path | None) -> Path:
         return self._there.path
@@ -316,6 +320,21 @@ def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(fres
     later.apply(CHANGE)
     Filed(server).undo_leftover()
     assert server.state() == (START, None), "an undo goes back to before the first of them"
+
+
+def test_what_had_room_before_the_trial_goes_back_also_where_others_have_taken_it_since(
+    fresh: Callable[[], Server],
+) -> None:
+    server, plant = begun(fresh, [{"workers": 30}, {"workers": 20}])
+    plant.against = "does not fit into memory"
+    with pytest.raises(ApplyRefused, match="does not fit"):
+        plant.apply({"workers": 40})
+    plant.apply({"workers": 30})
+    assert server.in_force["workers"] == 30
+    with pytest.raises(ApplyRefused, match="does not fit"):
+        plant.apply({"workers": 20})
+    plant.apply({"workers": 10})
+    assert server.in_force["workers"] == 10
 
 
 def test_a_trial_that_was_taken_back_is_no_way_back_when_it_is_tried_again(fresh: Callable[[], Server]) -> None:
