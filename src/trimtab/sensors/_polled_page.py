@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,10 +28,15 @@ from trimtab.core.finding import Finding
 from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.sensors._inet_diag import NLM_F_REQUEST
 from trimtab.sensors._status_page import Endpoint, Fetch
+from trimtab.sensors._unix_diag import ATTRIBUTE, HEADER, require_no_error
 from trimtab.trust import printable
 
 P = TypeVar("P")
+_ROUTE = struct.Struct("=BBBBBBBBI")
+_NETLINK_ROUTE, _RTM_GETROUTE, _RTA_DST, _RTN_LOCAL = 0, 26, 1, 2
+_MOST_ROUTE_BYTES = 1 << 14
 _FRESH_S = 0.02
 _MOST_UNDER_WAY = 8
 
@@ -347,9 +353,9 @@ def _resolved(url: str, host: str, port: int) -> list[Endpoint]:
 
 
 def is_here(family: int, address: str) -> bool:
-    """Whether an address is one of this machine's: what is sent to it is then sent from it too.
+    """Whether an address is one of this machine's, by the kernel's way there (rtnetlink(7)); nothing is sent to it.
 
-    Nothing is sent; a datagram's socket is only told where it would send to.
+    What is sent to one of several of an interface may be sent from another, so where from it would be does not tell.
 
     Args:
         family: AF_INET or AF_INET6.
@@ -358,8 +364,15 @@ def is_here(family: int, address: str) -> bool:
     if ipaddress.ip_address(address).is_loopback:
         return True
     try:
-        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asked:
-            asked.connect((address, 9))
-            return bool(asked.getsockname()[0] == address)
-    except OSError:
+        to = socket.inet_pton(family, address)
+        body = _ROUTE.pack(family, 8 * len(to), 0, 0, 0, 0, 0, 0, 0)
+        body += ATTRIBUTE.pack(ATTRIBUTE.size + len(to), _RTA_DST) + to
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE) as asked:
+            asked.settimeout(1.0)
+            asked.connect((0, 0))  # to the kernel alone
+            asked.send(HEADER.pack(HEADER.size + len(body), _RTM_GETROUTE, NLM_F_REQUEST, 1, 0) + body)
+            answer = asked.recv(_MOST_ROUTE_BYTES)
+        require_no_error(answer)
+        return bool(_ROUTE.unpack_from(answer, HEADER.size)[7] == _RTN_LOCAL)
+    except (OSError, struct.error):
         return False

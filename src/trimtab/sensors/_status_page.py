@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import ipaddress
 import math
 import os
 import select
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from trimtab.core.plant import Clock
 from trimtab.errors import NotMeasured
@@ -70,21 +73,40 @@ def parse(reply: bytes, url: str) -> Page:
     """
     status, reason, body = answer(reply, url)
     if status != "200":
-        raise NotMeasured(f"{url} answered {printable(f'{status} {reason}'.strip())}: {advice(status)}")
+        raise NotMeasured(f"{url} answered {printable(f'{status} {reason}'.strip())}: {advice(status, url)}")
     fields = dict(line.partition(": ")[::2] for line in body.decode("latin-1").splitlines())
     if "BusyWorkers" not in fields:
         raise NotMeasured(f"{url} is not the page of mod_status: {_TAKEN}")
     return Page(fields, len(reply))
 
 
-def advice(status: str) -> str:
+def advice(status: str, url: str) -> str:
     """How to turn the status page on, given the HTTP status it now answers with."""
     if status in ("401", "403"):
-        return "allow it: 'Require local' in the <Location> of the status page, then reload"
+        host, ours = urlsplit(url).hostname, comes_from(url)
+        who = "local" if ours == host or ipaddress.ip_address(ours).is_loopback else f"ip {ours}"
+        return f"allow it: 'Require {who}' in the <Location> of the status page, then reload"
     if status.startswith("3"):
         return f"its virtual host sends it elsewhere: {_APART}"
     how = "'a2enmod status' or <Location /server-status> SetHandler server-status, then reload"
     return f"turn it on: {how}; where it is on, {_TAKEN}" if status == "404" else f"turn it on: {how}"
+
+
+def comes_from(url: str) -> str:
+    """The address from which a server of this machine sees us ask for a page; nothing is sent.
+
+    At an interface with several addresses it may be another than that of the page.
+
+    Args:
+        url: the page.
+    """
+    parts = urlsplit(url)
+    with contextlib.suppress(OSError, UnicodeError):
+        family, _, _, _, address = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asked:
+            asked.connect(address)
+            return str(asked.getsockname()[0])
+    return "127.0.0.1"
 
 
 class Fetch:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import socket
+import subprocess
+import sys
 
 import pytest
 from tests._memory_plant import StillClock
 
 from trimtab.core import Readings
-from trimtab.errors import NotMeasured, UsageError
+from trimtab.errors import NotMeasured
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.php_fpm.fastcgi import record
 from trimtab.plants.php_fpm.status import PoolStatus, StatusPage
@@ -173,30 +174,36 @@ def test_workers_that_end_when_nobody_asks_them_are_asked_seldom(
     assert page.connections - before in asked
 
 
-class Asked:
-    """A datagram's socket on a machine that has one address beside the loopback's, and a way to one network."""
-
-    def __init__(self, family: int, kind: int) -> None:
-        pass
-
-    def __enter__(self) -> Asked:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def connect(self, to: tuple[str, int]) -> None:
-        if not to[0].startswith("192.0.2."):
-            raise OSError("Network is unreachable")
-
-    def getsockname(self) -> tuple[str, int]:
-        return "192.0.2.7", 50_000
-
-
-def test_a_page_at_any_address_of_this_machine_is_asked_and_none_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server may listen at one address alone, and not at the loopback's."""
-    monkeypatch.setattr(socket, "socket", Asked)
-    assert StubStatus("http://192.0.2.7:81/nginx_status", StillClock()).port == 81
-    for elsewhere in ("192.0.2.8", "198.51.100.1"):
-        with pytest.raises(UsageError, match="outside this machine"):
-            StubStatus(f"http://{elsewhere}/nginx_status", StillClock())
+@pytest.mark.root
+def test_a_page_at_any_address_of_this_machine_is_asked_and_none_elsewhere() -> None:
+    """Of two addresses of an interface what is sent to the second comes from the first: a server is told that one."""
+    program = """
+from trimtab.clock import SystemClock
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.nginx.stub_status import StubStatus
+from trimtab.plants.squid.manager import CacheMemory
+from trimtab.sensors._status_page import advice
+for host in "192.0.2.7 192.0.2.8 [2001:db8::8] 127.0.0.1 192.0.2.9 198.51.100.1".split():
+    try:
+        StubStatus(f"http://{host}/status", SystemClock())
+    except UsageError as error:
+        print(error)
+    else:
+        print("here", advice("403", f"http://{host}/status").split("'")[1])
+for page in (StubStatus("http://192.0.2.8/status", SystemClock()), CacheMemory("http://192.0.2.8/", SystemClock())):
+    try:
+        page.understood(b"HTTP/1.1 403 No\\r\\n\\r\\n")
+    except NotMeasured as error:
+        print(error)
+"""
+    addresses = " && ".join(f"ip address add {one} dev v0" for one in ("192.0.2.7/24", "192.0.2.8/24"))
+    up = f"ip link add v0 type veth peer name v1 && {addresses} && ip address add 2001:db8::8/64 dev v0 nodad"
+    up += " && ip link set lo up && ip link set v0 up && ip link set v1 up"
+    alone = ["unshare", "--net", "sh", "-c", f'{up} && exec "$@"', "sh", sys.executable, "-c", program]
+    said = subprocess.run(alone, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert said[:4] == ["here Require local", "here Require ip 192.0.2.7", *2 * ["here Require local"]]
+    assert [line.partition(",")[2] for line in said[4:6]] == 2 * [
+        " outside this machine: name it by a loopback address"
+    ]
+    assert "'allow 192.0.2.7;' in its location" in said[6]
+    assert "'acl trimtab src 192.0.2.7' and 'http_access allow trimtab manager'" in said[7]

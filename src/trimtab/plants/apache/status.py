@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.apache.configuration import Configuration
 from trimtab.processes import Listener
 from trimtab.sensors._polled_page import PolledPage, ask
-from trimtab.sensors._status_page import answer
+from trimtab.sensors._status_page import answer, comes_from
 from trimtab.sensors.server_status import ServerStatus
 
 N = TypeVar("N", int, float)
@@ -63,8 +62,7 @@ def askable(configuration: Configuration, urls: list[str]) -> list[str]:
     """
     if _EVASIVE.isdisjoint(configuration.modules) or not urls:
         return urls
-    # What is sent to an address of this machine is sent from it too.
-    hosts = {url: (urlsplit(url).hostname or "").replace("localhost", "127.0.0.1") for url in urls}
+    hosts = {url: comes_from(url) for url in urls}
     spared = [pattern for one in configuration.named("doswhitelist") for pattern in one.args]
     if found := [url for url in urls if any(fnmatchcase(hosts[url], pattern) for pattern in spared)]:
         return found

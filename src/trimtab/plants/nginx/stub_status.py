@@ -51,7 +51,7 @@ from trimtab.sensors._metrics import (
     SERVICE_TIME,
 )
 from trimtab.sensors._polled_page import PolledPage, Reply, probed
-from trimtab.sensors._status_page import answer
+from trimtab.sensors._status_page import answer, comes_from
 from trimtab.trust import printable
 
 HOW_TO = (
@@ -94,7 +94,8 @@ def parse(reply: bytes, url: str) -> Counts:
     """
     status, _, body = answer(reply, url)
     if status in ("401", "403"):
-        raise NotMeasured(f"{url} is forbidden ({status}): 'allow 127.0.0.1;' in its location, then reload nginx")
+        allow = f"'allow {comes_from(url)};' in its location"
+        raise NotMeasured(f"{url} is forbidden ({status}): {allow}, then reload nginx")
     if status in ("429", "503"):
         raise NotMeasured(
             f"{url} answered {status}: where limit_req or limit_conn did, add 'limit_req_dry_run on; "

@@ -28,6 +28,7 @@ cache).
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections import Counter
@@ -40,12 +41,12 @@ from trimtab.errors import NotMeasured, UsageError
 from trimtab.processes import Listener
 from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
 from trimtab.sensors._polled_page import PolledPage, Reply, ask
-from trimtab.sensors._status_page import answer
+from trimtab.sensors._status_page import answer, comes_from
 from trimtab.trust import printable
 
 P = TypeVar("P")
 MENU = "/squid-internal-mgr/"
-ALLOW = "'http_access allow localhost manager' before 'http_access deny manager', then reload Squid"
+_ALLOW = "'http_access allow {} manager' before 'http_access deny manager', then reload Squid"
 _FREE = "'cachemgr_passwd none info histograms counters' before any other cachemgr_passwd, then reload Squid"
 _KEPT = ("401", "404")
 """What it answers where cachemgr_passwd asks for a password, or disables a page."""
@@ -178,7 +179,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
         """
         status, _, body = answer(reply, self.url)
         if status != "200":
-            mend = _FREE if status in _KEPT else ALLOW
+            mend = _FREE if status in _KEPT else _allow(self.url)
             raise NotMeasured(f"{self.url} answered {printable(status)}: allow it: {mend}")
         page = self.parsed(body.decode("latin-1"))
         # Squid counts a page once it is out, so not in itself.
@@ -391,8 +392,16 @@ def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) ->
             return one, memory
         reasons.append(f"{one}info did not answer within {_PATIENCE_S:g} s")
     said = "; ".join((*reasons[:_SHOWN], *(["..."] if reasons[_SHOWN:] else []))) or "it listens nowhere"
-    mend = "" if _FREE in said else f" allow it: {ALLOW}, or"
+    mend = "" if "allow it: " in said else f" allow it: {_ALLOW.format('localhost')}, or"
     raise UsageError(f"Squid's manager cannot be read ({said}):{mend} name its pages with --manager-url")
+
+
+def _allow(url: str) -> str:
+    """What lets us read the manager's pages, which Squid sees asked for from its own address at one of a network."""
+    ours = comes_from(url)
+    if ipaddress.ip_address(ours).is_loopback:
+        return _ALLOW.format("localhost")
+    return f"'acl trimtab src {ours}' and {_ALLOW.format('trimtab')}"
 
 
 def _local(address: str, port: int) -> str:
