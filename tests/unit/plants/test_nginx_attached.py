@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._memory_plant import WORKERS
 from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._program import Verdict
 from trimtab.plants.nginx import attached, locations
@@ -82,6 +83,18 @@ def test_listeners_of_which_nothing_is_read_are_said(file: Path) -> None:
     nginx.knobs, nginx.in_force, nginx.cut_ms, nginx.notes = {}, {"keepalive_timeout_ms": 75_000}, None, []
     nginx._cautions(Configuration(directives(text, file), {file: text}))
     assert nginx.notes == ["what waits to be accepted at unix:/run/web.sock is in no reading: TCP alone is seen"]
+
+
+@pytest.mark.parametrize(("word", "said"), [("on", True), ("off", False)])
+def test_that_applications_of_passenger_begin_anew_is_said_before_the_first_change(
+    file: Path, word: str, said: bool
+) -> None:
+    text = f"http {{ server {{ listen 80; location / {{ passenger_enabled {word}; }} }} }}"
+    nginx = object.__new__(Attached)
+    nginx.knobs, nginx.in_force, nginx.cut_ms, nginx.notes = {"": WORKERS}, {"keepalive_timeout_ms": 1}, None, []
+    nginx.quic = nginx.udp = nginx.live = ""
+    nginx._cautions(Configuration(directives(text, file), {file: text}))
+    assert any("pid:1) begin anew at every change, trials and an undo too" in one for one in nginx.notes) is said
 
 
 def reloadable(file: Path, monkeypatch: pytest.MonkeyPatch, listen: str) -> Attached:

@@ -255,6 +255,12 @@ class Attached:
             )
         if self.knobs and (drops := self._drops()):
             self.notes.append(drops)
+        passenger = (d.where for d in config.anywhere("passenger_enabled") if d.args == ("on",))
+        if self.knobs and (where := next(passenger, "")):  # ended before nginx reads its files anew
+            self.notes.append(
+                f"applications that Passenger runs ({where}) begin anew at every change, trials and an undo too: "
+                "their first requests take longer, and what they keep in memory is lost"
+            )
         if self.knobs and self.cut_ms is not None:
             self.notes.append(
                 f"{CUT} is {self.cut_ms / 1000:g} s: so long after each change downloads, WebSockets and streams "
