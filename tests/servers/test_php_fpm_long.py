@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.servers._private_fpm import Asked, Bed, private, until
@@ -44,3 +46,14 @@ def test_where_all_requests_are_long_one_more_is_no_reason_to_wait() -> None:
         fpm.apply({"max_children": 6})
         assert under_way.wait() == ["done"]
         fpm.restore()
+
+
+def test_a_pool_that_starts_its_workers_on_demand_is_not_asked_while_it_has_none() -> None:
+    """Each of hundreds on a shared machine would start one to answer, all at a time."""
+    with private(pools=("www", "late")) as bed:
+        bed.write("zz-late.conf", "[late]\npm = ondemand\n")
+        bed.restart_pool()
+        fpm, late = bed.attach(), replace(bed, pool="late")
+        until(lambda: late.workers() == 0, "who answered at its start has not ended")
+        fpm.prepare({"max_children": 6})
+        assert late.workers() == 0

@@ -108,6 +108,7 @@ def test_requests_of_other_pools_are_said_to_hold_up_a_reload_unseen(tmp_path: P
         return "; ".join(Attached.notes(cast(Attached, server(tmp_path, pools=pools))))
 
     assert "one of all pools: shop too; how long their requests hold it up is not seen" in notes("www", "shop")
+    assert "one that takes very long puts changes off" in notes("www", "shop")
     assert "all pools" not in notes("www")
 
 

@@ -180,6 +180,8 @@ class Attached(IncludedServer[Configuration]):
         if not self.timeout_s:
             return  # it is ended at once, which was accepted
         for pool in self.loaded.pools():
+            if self.loaded.text(pool, "pm") == "ondemand" and not self.master.workers(pool):
+                continue  # it would start one to answer, and so would each of hundreds of such pools at a time
             page = None
             with contextlib.suppress(NotMeasured, UsageError):  # without a page, which `notes` says, or it is busy
                 page = status.ask(status.status_page(self.loaded, pool), self.clock, _LOOK_S, "json&full")
@@ -205,7 +207,8 @@ class Attached(IncludedServer[Configuration]):
         if others:
             found.append(
                 f"a reload is one of all pools: {', '.join(others)} too; how long their requests hold it up is not "
-                "seen, so the first one may take longer than trimtab expects"
+                "seen, so the first one may take longer than trimtab expects; one that takes very long puts "
+                "changes off"
             )
         if self.pending is not None:
             found.append(
