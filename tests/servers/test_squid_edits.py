@@ -36,3 +36,19 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_w
     assert squid.apply({"cache_mem": 17}).configuration["cache_mem"] == 17, "a way back waits for nobody"
     squid.restore()
     assert (squid.configuration(), bed.snippet.exists()) == (DEBIAN, False)
+
+
+def test_a_list_of_addresses_or_names_that_is_edited_in_mid_run_waits_too(bed: Bed) -> None:
+    """A reload reads it as it is then, such as half of a blocklist that is just being written."""
+    names = bed.testbed.directory / "names.txt"
+    names.write_text(".one.example\n.two.example\n")
+    bed.write("x-mine.conf", f'acl late dstdomain "{names}"\n')
+    bed.reload()
+    squid = bed.attach()
+    squid.apply({"cache_mem": 16})
+    names.write_text(".one.example\n")
+    with pytest.raises(ApplyLater, match=r"names\.txt was edited after .* reload Squid yourself"):
+        squid.apply({"cache_mem": 17})
+    bed.reload()
+    squid.apply({"cache_mem": 17})
+    squid.restore()

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.files import stamp
 from trimtab.plants._included_files import Files, Setting
 from trimtab.trust import printable
 
 _DEEPEST = 16
+_LIST = re.compile(r'"(/[^"]+)"')
 _EQUATION = re.compile(r"\s*([+-]?\d+)\s*=\s*([+-]?\d+)\s*")
 
 
@@ -78,6 +80,15 @@ class _Reader:
             else:
                 value = re.sub(r"(^|\s)#.*", "", rest).strip()
                 self.out.settings.append(Setting(word, value, path, number))
+                if word == "acl":
+                    self._lists(value)
+
+    def _lists(self, value: str) -> None:
+        """The lists that an acl has in files of their own, by their stamps: Squid reads them in a reload too."""
+        for path in map(Path, _LIST.findall(value)):
+            if path.is_file():
+                self.out.stamps[path] = seen = stamp(path)
+                self.out.settings.append(Setting("", str(seen), path, 0))
 
     def _include(self, patterns: str, file: Path, depth: int) -> None:
         """The files of some patterns, those of each sorted by bytes as glob(3) does in Squid's locale."""
