@@ -33,11 +33,10 @@ class NoteKind(StrEnum):
 
 
 UNRESTORED = "could not restore the configuration"
+"""The beginning of a note on what could not be put back at the end of a run."""
 RESTORED = "the configuration from before the run is in force again"
 NOTHING_LEFT = "the server has ended, and nothing that trimtab had changed is left for its next start"
-"""What is said of the end of a run: where it could not put back what it had changed, where it has, and where no
-server is left in which that could be in force."""
-"""The beginning of a note on what could not be put back at the end of a run."""
+"""What is said where what a run had changed was put back, and where no server is left that could have it in force."""
 
 
 @dataclass(frozen=True)
