@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -403,6 +403,11 @@ class Plant(ABC):
     def restore(self) -> None:
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""
 
+    def restoring(self) -> Iterator[None]:
+        """`restore` in steps: where it would wait to ask again, the others of a stack have their turn."""
+        self.restore()
+        yield from ()
+
     def silent(self) -> bool:
         """Whether the server answers nothing within a moment: the others of a stack are put back before it."""
         return False
@@ -431,9 +436,8 @@ class Plant(ABC):
             ApplyRefused: one is not.
         """
         there = {knob.name: knob for knob in self.knobs()}
-        for name in changes:
-            if name not in there:
-                raise ApplyRefused(f"unknown knob {name!r}; choose from: {', '.join(there)}")
+        if unknown := next((name for name in changes if name not in there), None):
+            raise ApplyRefused(f"unknown knob {unknown!r}; choose from: {', '.join(there)}")
         try:
             return {name: there[name].validated(value) for name, value in changes.items()}
         except UsageError as error:
@@ -456,11 +460,7 @@ def notes_of(plant: Plant) -> tuple[str, ...]:
 
 
 def take_back(prepared: Sequence[tuple[Plant, Prepared]]) -> list[str]:
-    """Takes changes back, the last first.
-
-    Returns:
-        A line for each that could not be, so that the others still are.
-    """
+    """Takes changes back, the last first; returns a line for each that could not be, so that the others still are."""
     left = []
     for part, one in reversed(prepared):
         try:

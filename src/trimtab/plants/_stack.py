@@ -21,6 +21,9 @@ from trimtab.core.knob import Identity
 from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
 
+_PAUSE_S = 1.0
+"""Until parts that did not answer are asked again."""
+
 
 class Stack(Plant):
     """Plants that change as one.
@@ -216,10 +219,13 @@ class Stack(Plant):
     def restore(self) -> None:
         """Puts back all parts, the last first, but those that do not answer after all others.
 
+        One that falls silent while it is put back keeps no other waiting: it is asked again when all have had a turn.
+
         Raises:
             ApplyFailed: one could not be put back; the others are.
         """
-        self._in_all(lambda part: part.restore())
+        steps = {part: part.restoring() for part in self.parts}
+        self._in_all(lambda part: next(steps[part], True) is None)
 
     def leftover(self) -> str:
         """Settings left by earlier runs in the parts."""
@@ -246,20 +252,28 @@ class Stack(Plant):
         each = "".join(f"(\n{script}\n)\n[ $? -eq 0 ] || failed=1\n" for script in scripts)
         return f"#!/bin/sh\nfailed=0\n{each}exit $failed\n"
 
-    def _in_all(self, put_back: Callable[[Plant], None]) -> None:
+    def _in_all(self, put_back: Callable[[Plant], bool | None]) -> None:
         """Puts back something in every part, the last first, also where one of them cannot.
 
         One that does not answer may be asked again for minutes, in which the others are not to be kept as they are.
 
+        Args:
+            put_back: puts it back in a part; true where that is to be asked again.
+
         Raises:
             ApplyFailed: one could not.
         """
-        left = []
-        for part in sorted(reversed(self.parts), key=_silent):
-            try:
-                put_back(part)
-            except Exception as error:  # a defect too: the other parts are put back all the same
-                left.append(f"{_called(part)}: {error}")
+        left, parts = list[str](), sorted(reversed(self.parts), key=_silent)
+        while parts:
+            again = []
+            for part in parts:
+                try:
+                    if put_back(part):
+                        again.append(part)
+                except Exception as error:  # a defect too: the other parts are put back all the same
+                    left.append(f"{_called(part)}: {error}")
+            if parts := again:
+                self.clock.sleep(_PAUSE_S)
         if left:
             raise ApplyFailed("; ".join(left))
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests._memory_plant import FakeClock
+from tests._memory_plant import FakeClock, MemoryPlant
 from tests.unit.plants.test_mariadb_change import START, Link, World, attach, fresh
 from trimtab.errors import NotMeasured, PlantError
+from trimtab.plants._stack import Stack
 from trimtab.plants.mariadb.link import Rejected
 from trimtab.plants.mariadb.plant import Mariadb
 
@@ -98,6 +99,18 @@ def test_a_server_that_answers_nothing_is_told_all_the_same_and_what_the_operato
         plant.restore()
     assert (world.values()[TABLES], world.values()["max_connections"]) == (2000, 777)
     assert len(stalled.told) < 20, "it is not asked for ever"
+
+
+def test_one_that_falls_silent_while_it_is_put_back_keeps_no_other_tier_waiting(
+    fresh: Callable[[], World], stall: Callable[..., Stalled]
+) -> None:
+    world, front, asked = fresh(), MemoryPlant(), list[int]()
+    plant = changed(world)
+    plant.silent = lambda: False  # type: ignore[method-assign]
+    stalled = stall(plant, 3 * PATIENCE_S)
+    front.restore = lambda: asked.append(len(stalled.told))  # type: ignore[method-assign]
+    Stack(front, plant).restore()
+    assert (asked, world.state()) == ([1], START)
 
 
 def test_what_the_operator_has_set_in_the_stall_is_left_alone_when_it_is_over(

@@ -8,7 +8,7 @@ steers too are made anew, or a trial would measure what was before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,15 +262,18 @@ class Mariadb(Plant):
             ApplyFailed: something could not be put back.
             PlantGone: it has ended.
         """
-        now = self._looked_at()
-        back = {
-            name: value for name, value in prepared.before.items() if name in self._set and name not in self._down
-        }
+        now, ours = self._looked_at(), self._set.keys() - self._down.keys()
+        back = {name: value for name, value in prepared.before.items() if name in ours}
         self._bring({name: value for name, value in back.items() if now[name] != value}, now)
         self._set = {name: value for name, value in {**self._set, **back}.items() if value != self._start[name]}
         self._tidy()
 
     def restore(self) -> None:
+        """Puts back what was in force before the first `apply`, as `restoring` does."""
+        for _ in self.restoring():
+            self.clock.sleep(_PAUSE_S)
+
+    def restoring(self) -> Iterator[None]:
         """Puts back what was in force before the first `apply`, but for what the operator has set since.
 
         A MariaDB that does not answer is asked again for minutes: what stalls it may be what is to be put back. One
@@ -280,8 +283,7 @@ class Mariadb(Plant):
             UsageError: our file was edited by somebody else, and is left alone.
             ApplyFailed: something could not be put back.
             PlantError: it did not answer in all that time.
-            PlantGone: it has ended; our file is as it was, for the MariaDB that is started next. One that was started
-                meanwhile is named: it may have read ours.
+            PlantGone: it has ended; our file is as it was. One started meanwhile is named: it may have read ours.
         """
         until_s, silent = self.clock.now_s() + _PERSISTENCE_S, False
         while self._set:
@@ -298,7 +300,7 @@ class Mariadb(Plant):
                 silent = silent or isinstance(error.__cause__, NotMeasured)
                 if not silent or self.clock.now_s() > until_s:
                     raise
-                self.clock.sleep(_PAUSE_S)
+                yield
 
     def _restored(self) -> None:
         """Puts back what was in force before the first `apply`.
