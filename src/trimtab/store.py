@@ -34,13 +34,12 @@ _LUMPS = 16
 _EVENTS = ("windows", "moves", "notes")
 _MOVES = "SELECT sequence, idx, proposed, move, state, detail, took_s, configuration FROM moves"
 _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored, plan FROM runs"
-
-
 KILLED = "trimtab was killed while it was applied"
 """Detail of a move that was under way when its run was killed, once somebody has tried to go on with that."""
 _LOCK = "-lock"
 _BESIDE = ("", "-wal", "-shm", "-journal", _LOCK)
 """Suffixes of the files that are opened: the store itself, those beside it that SQLite opens, and the lock."""
+_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 
 
 def default_path() -> Path:
@@ -53,7 +52,8 @@ class Store:
 
     Args:
         path: the file; None keeps the store in memory.
-        create: False to read only what there is: a file that does not exist is then an empty store.
+        create: False to read only what there is: a file that does not exist is then an empty store, and one on a disk
+            that is full or cannot be written is read all the same.
 
     Raises:
         UsageError: somebody else could change the file or what is beside it, or it is a link; it was not opened.
@@ -63,19 +63,23 @@ class Store:
     def __init__(self, path: Path | None, create: bool = True) -> None:
         self.path = path
         name = "" if path is None else os.fspath(path)
+        if path is None or not (create or path.exists()):
+            name = ":memory:"
         try:
-            if path is None or not (create or path.exists()):
-                name = ":memory:"
             if name != ":memory:":
                 _make_private(Path(name))
-            self._db = sqlite3.connect(name, timeout=10.0, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot open the run store {name}: {error}") from error
-        with self._errors(), _alone(name):
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            schema.bring_up(self._db)
-            self._db.execute("PRAGMA foreign_keys=ON")
+            with self._errors(), _alone(name):
+                self._db = sqlite3.connect(name, timeout=10.0, isolation_level=None)
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=NORMAL")
+                schema.bring_up(self._db)
+        except (OSError, StoreError) as error:
+            if create or not _unwritable(error.__cause__ or error):
+                said = str(error) if isinstance(error, StoreError) else f"cannot open the run store {name}: {error}"
+                raise StoreError(said) from error
+            with self._errors():
+                self._db = _read_only(Path(name))
+        self._db.execute("PRAGMA foreign_keys=ON")
 
     def close(self) -> None:
         """Closes the file; may be called twice."""
@@ -465,6 +469,21 @@ def _make_private(path: Path) -> None:
     for directory in reversed([one for one in path.parents if not one.exists()]):
         directory.mkdir(mode=0o700, exist_ok=True)  # each by itself: `parents` would leave their modes to the umask
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def _unwritable(error: BaseException) -> bool:
+    """Whether a store cannot be opened because nothing can be written where it is."""
+    return isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNWRITABLE
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """A store that nothing is written to; one without a log SQLite opens so where it is said to stay as it is."""
+    _require_ours(path)
+    log = path.with_name(f"{path.name}-wal")
+    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=10.0, isolation_level=None)
+    schema.bring_up(db)
+    return db
 
 
 def _require_ours(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -47,6 +48,19 @@ PLAN = Plan(
 WINDOW = Window(0, 0.1, 1.5, {"workers": 10}, {"response_time_s": 0.1 + 0.2}, 30, ("status: off",), "too slow")
 MOVE = Move({"workers": 12}, "because", {"gain": 1 / 3}, "probe")
 
+UNWRITABLE = """
+import sys
+from pathlib import Path
+from trimtab.errors import StoreError
+from trimtab.events import Outcome, Status
+from trimtab.store import Store
+found = Store(Path(sys.argv[1]), create=False)
+print(*(window.index for window in found.windows(1)))
+try:
+    found.finish(1, Outcome(Status.UNDONE, "", 1, True))
+except StoreError as error:
+    print("not stored")
+"""
 WRITER = """
 import sys
 from pathlib import Path
@@ -233,6 +247,27 @@ def test_processes_that_open_a_new_store_at_once_share_it(path: Path) -> None:
         assert process.stderr is not None
         assert (process.stderr.read(), process.wait()) == (b"", 0)
         process.stderr.close()
+
+
+@needs_root
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    "limited", ["--bind -o ro {0}", "-t tmpfs -o size=1m,mode=700 t"], ids=["that cannot be written", "that is full"]
+)
+def test_on_a_disk(path: Path, tmp_path: Path, limited: str, killed: bool) -> None:
+    """What there is is read all the same; what cannot be stored is said."""
+    store, left = Store(path), tmp_path / "left"
+    store.begin(PLAN).window(WINDOW)
+    if not killed:
+        store.close()
+    shutil.copytree(path.parent, left)  # with the log that SQLite takes away at an orderly end
+    store.close()
+    there = path.parent
+    mount = f"mount {limited.format(left)} {there}; cp -a {left}/. {there}; cat /dev/zero > {there}/0"
+    reads = [sys.executable, "-c", UNWRITABLE, os.fspath(path)]
+    words = ["unshare", "-m", "sh", "-c", f'{mount}; exec "$0" "$@"', *reads]
+    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert said.stdout == "0\nnot stored\n", said.stderr
 
 
 def test_a_newer_store_is_refused(path: Path) -> None:

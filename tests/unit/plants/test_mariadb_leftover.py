@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.unit.plants.test_mariadb_change import BASE, STACK, World, attach, fresh
 
 __all__ = ["fresh"]
@@ -27,6 +29,21 @@ def test_of_a_journal_that_cannot_be_read_it_is_said_why(fresh: Callable[[], Wor
     journal.write_text("{")
     said = attach(world).leftover()
     assert str(journal) in said and "\n" not in said
+
+
+def test_it_is_undone_also_where_nothing_can_be_written(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = fresh()
+    attach(world).apply({"max_connections": 201})
+
+    def read_only(path: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("trimtab.plants._journal.remove", read_only)
+    later = attach(world)
+    later.undo_leftover()
+    assert (world.values()["max_connections"], later.leftover()) == (BASE["max_connections"], "")
 
 
 def test_what_an_earlier_run_has_kept_in_our_file_stays_beside_what_a_later_one_restarts_for(

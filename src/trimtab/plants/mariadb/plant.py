@@ -8,6 +8,7 @@ steers too are made anew, or a trial would measure what was before.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -328,8 +329,7 @@ class Mariadb(Plant):
         back = {name: self._start[name] for name in self._set if name in entries and name not in self._down}
         for name, value in _in_order(back, self._known).items():
             if self.clock.now_s() <= until_s:
-                ours = replace(entries[name], before=value)
-                self._mariadb.tell(undo.statement(name, ours, self._mariadb.literal))
+                self._mariadb.tell(undo.statement(name, replace(entries[name], before=value), self._mariadb.literal))
 
     def silent(self) -> bool:
         """Whether it answers nothing within a moment."""
@@ -363,7 +363,7 @@ class Mariadb(Plant):
             self._restarts.undo_left()
         now, journal = self._mariadb.values(), self._journal()
         self._mariadb.set(_in_order(journal.left(now), now))
-        Journal(journal.path).write()
+        self._tidy()
         self._known = self._mariadb.values()
         self._start = dict(self._known)
 
@@ -467,7 +467,8 @@ class Mariadb(Plant):
         """Removes the journal where no setting of ours is left in force."""
         journal = self._journal()
         if not journal.left(self._mariadb.values()):
-            Journal(journal.path).write()
+            with contextlib.suppress(UsageError):  # one that cannot be taken away is right all the same
+                Journal(journal.path).write()
 
     @property
     def _pooled(self) -> list[Plant]:
