@@ -30,7 +30,7 @@ from trimtab.cli._plant import (
     stored_method,
     writable,
 )
-from trimtab.cli._run import RunRequest, execute, finish
+from trimtab.cli._run import KEPT_WINDOWS, RunRequest, execute, finish
 from trimtab.cli._search import USUAL_DURATION, add_search, chosen_search, searching
 from trimtab.cli._stop import stopping
 from trimtab.core.plant import PlantDefaults
@@ -86,8 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-windows",
         type=int,
+        default=KEPT_WINDOWS,
         metavar="N",
-        help="of a long run store only about the last N windows (default all)",
+        help=f"of a long run store only about the last N windows (default {KEPT_WINDOWS})",
     )
     add_report(parser)
 
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
         UsageError: an argument is wrong, or the plant cannot be changed from here; nothing was changed.
         TrimtabError: it could not be done.
     """
-    if args.keep_windows is not None and args.keep_windows < 1:
+    if args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
     usual = defaults_of(args)
     search = None

@@ -246,8 +246,12 @@ def test_a_plant_with_habits_of_its_own_is_tuned_by_them_unless_told_otherwise(
     assert [plan.settings.window_s for plan in plans] == [5, 10]
 
 
-def test_a_long_run_stores_only_its_last_windows_when_asked(trimtab: Trimtab, store: Path) -> None:
-    assert trimtab("tune", "memory", "--duration", "10m", "--window", "1s", "--keep-windows", "16").code == 0
+@pytest.mark.parametrize("asked", [("--keep-windows", "16"), ()], ids=["as asked", "unless more are asked for"])
+def test_a_long_run_stores_only_its_last_windows(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("trimtab.cli.tune.KEPT_WINDOWS", 1 << 20 if asked else 16)
+    assert trimtab("tune", "memory", "--duration", "10m", "--window", "1s", *asked).code == 0
     kept = Store(store).windows(1)
     assert 16 <= len(kept) <= 18
     assert kept[-1].index > 200
