@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import select
 import signal
@@ -12,11 +13,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, private
-from tests.servers._under_gate import stop, until
+from tests.servers._under_gate import PATIENCE_S, stop, until
 from tests.servers.test_tomcat import PAGE, connected, page, says_busy
 from trimtab.clock import SystemClock
 from trimtab.plants.tomcat.jmx import Jmx
@@ -202,6 +204,43 @@ def test_a_pause_after_one_that_requests_outlasted_is_as_short(few: tuple[Bed, T
             took_s.append(tomcat._tomcat.held_s - before_s)
             until(lambda: counted(tomcat) == 1, "it has counted others than there are")
     assert min(after) < 3 * min(plain), "its acceptor was waited for in vain"
+
+
+@pytest.mark.parametrize("protocol", ["Nio", "Nio2"])
+def test_no_request_is_lost_by_a_pause_whether_a_thread_of_its_own_takes_connections_or_not(protocol: str) -> None:
+    how = (("protocol", f"org.apache.coyote.http11.Http11{protocol}Protocol"),)
+    said, over = list[int](), threading.Event()
+
+    def visits(bed: Bed) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", bed.testbed.port, timeout=PATIENCE_S)
+        while not over.is_set():
+            try:
+                connection.request("GET", "/shop/work?ms=5")
+                reply = connection.getresponse()
+                reply.read()
+                said.append(reply.status)
+            except (OSError, http.client.HTTPException):
+                said.append(0)
+                connection.close()
+
+    def reached(number: int) -> bool:
+        return len(said) >= number
+
+    with private(jdbc=None, connector=how) as bed, contextlib.closing(bed.attach()) as tomcat:
+        visitors = [threading.Thread(target=visits, args=(bed,)) for _ in range(2)]
+        for visitor in visitors:
+            visitor.start()
+        try:
+            for _ in range(4):
+                until(partial(reached, len(said) + 20), "it does not serve")
+                with tomcat.held(list[str]()):
+                    pass
+        finally:
+            over.set()
+            for visitor in visitors:
+                visitor.join()
+        assert set(said) == {200}
+        until(lambda: counted(tomcat) == 1, "it has counted others than there are")
 
 
 def test_connections_that_a_restart_of_the_connector_ends_are_not_taken_from_its_count(bed: Bed) -> None:

@@ -31,8 +31,8 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import javax.management.Attribute;
-import javax.management.AttributeList;
 import javax.management.InstanceNotFoundException;
 import javax.management.MBeanServerConnection;
 import javax.management.ObjectName;
@@ -65,6 +65,8 @@ final class Jmx {
     private static final int DEPTH = 16;
     private static final String[] SERVED = {"keepAliveCount", "currentThreadsBusy"};
     private static final String CONNECTIONS = "maxConnections";
+    private static final String ACCEPTOR = "-Acceptor";
+    private static final String NIO2 = "-nio2-";
     private static final String IDLE = "minEvictableIdleTimeMillis";
     private static final String LOOKED_AT = "numTestsPerEvictionRun";
     private static final String REQUESTS = "maxKeepAliveRequests";
@@ -243,17 +245,19 @@ final class Jmx {
     /**
      * Pauses a connector without a loss. A paused one closes the connection that its acceptor has just taken, and
      * answers 503 or 400 to a request that it reads just then. So its acceptor is first led to where it waits for a
-     * connection to end, since there may be no more of them, and those in use end with the next response. After a
-     * pause it counts from 0, so it has its limit again, and with it a count, only when what is left has ended.
+     * connection to end, since there may be no more of them, and those in use end with the next response. With NIO2
+     * one of the threads that serve waits there, once it has taken the last. After a pause it counts from 0, so it has
+     * its limit again, and with it a count, only when what is left has ended.
      */
     private static void pause(
             MBeanServerConnection beans, String connector, ObjectName endpoint, String limit, String requests)
             throws Exception {
         ThreadMXBean threads = ManagementFactory.newPlatformMXBeanProxy(
                 beans, ManagementFactory.THREAD_MXBEAN_NAME, ThreadMXBean.class);
-        Long acceptor = limit.equals(UNLIMITED) ? null : acceptor(threads, beans.getAttribute(endpoint, "name"));
+        String name = String.valueOf(beans.getAttribute(endpoint, "name"));
+        Long acceptor = acceptor(threads, name);
         PAUSED.put(connector, List.of());
-        if (acceptor == null) {
+        if (limit.equals(UNLIMITED) || (acceptor == null && !name.contains(NIO2))) {
             invoke(beans, connector, "pause");
             return;
         }
@@ -268,7 +272,7 @@ final class Jmx {
         try {
             set(beans, endpoint, CONNECTIONS, "0");
             set(beans, endpoint, REQUESTS, "1");
-            quiet(beans, endpoint, threads, acceptor, new InetSocketAddress(address, port), ours);
+            quiet(beans, endpoint, threads, name, new InetSocketAddress(address, port), ours);
             invoke(beans, connector, "pause");
         } finally {
             end(ours);
@@ -281,17 +285,19 @@ final class Jmx {
      * for a while. It may have to take one of ours before, and several where it has counted fewer than there are.
      */
     private static void quiet(
-            MBeanServerConnection beans, ObjectName endpoint, ThreadMXBean threads, long acceptor,
+            MBeanServerConnection beans, ObjectName endpoint, ThreadMXBean threads, String name,
             InetSocketAddress there, List<Socket> ours) throws Exception {
         long deadline = System.nanoTime() + PARK_MS * 1_000_000;
         List<Attribute> before = List.of();
+        Long acceptor = acceptor(threads, name);
         for (int same = 0; same < QUIET_POLLS && System.nanoTime() < deadline; same++) {
             List<Attribute> now = beans.getAttributes(endpoint, SERVED).asList();
-            if (!parked(threads, acceptor)) {
+            if (acceptor == null || !parked(threads.getThreadInfo(acceptor, DEPTH))) {
                 ours.add(connected(there));
+                acceptor = acceptor(threads, name);
                 same = 0;
             }
-            if (!now.equals(before) || (Integer) now.get(1).getValue() > 0) {
+            if (!now.equals(before) || (Integer) now.get(1).getValue() > (name.contains(NIO2) ? 1 : 0)) {
                 same = 0;
             }
             before = now;
@@ -323,19 +329,20 @@ final class Jmx {
         }
     }
 
-    /** The thread that takes an endpoint's connections; null where it has none of its own. */
-    private static Long acceptor(ThreadMXBean threads, Object endpoint) {
-        for (ThreadInfo one : threads.getThreadInfo(threads.getAllThreadIds())) {
-            if (one != null && one.getThreadName().startsWith(endpoint + "-Acceptor")) {
+    /** The thread that takes an endpoint's connections, of NIO2 once it waits to take another; null for none. */
+    private static Long acceptor(ThreadMXBean threads, String endpoint) {
+        boolean any = endpoint.contains(NIO2);
+        for (ThreadInfo one : threads.getThreadInfo(threads.getAllThreadIds(), any ? DEPTH : 0)) {
+            String name = one == null ? "" : one.getThreadName();
+            if (any ? !name.contains(ACCEPTOR) && parked(one) : name.startsWith(endpoint + ACCEPTOR)) {
                 return one.getThreadId();
             }
         }
         return null;
     }
 
-    private static boolean parked(ThreadMXBean threads, long acceptor) {
-        ThreadInfo now = threads.getThreadInfo(acceptor, DEPTH);
-        return now == null || Arrays.stream(now.getStackTrace())
+    private static boolean parked(ThreadInfo thread) {
+        return thread != null && Arrays.stream(thread.getStackTrace())
                 .anyMatch(frame -> frame.getMethodName().equals("countUpOrAwaitConnection"));
     }
 
@@ -348,14 +355,10 @@ final class Jmx {
 
     /** Attributes of an MBean, in their order; of one that is made of parts, a part is named after a dot. */
     private static Object read(MBeanServerConnection beans, ObjectName bean, String[] attributes) throws Exception {
-        String[] whole = new String[attributes.length];
-        for (int i = 0; i < attributes.length; i++) {
-            whole[i] = attributes[i].split("\\.")[0];
-        }
+        String[] whole = Arrays.stream(attributes).map(one -> one.split("\\.")[0]).toArray(String[]::new);
         Map<String, Object> values = new HashMap<>();
         try {
-            AttributeList list = beans.getAttributes(bean, whole);
-            for (Attribute one : list.asList()) {
+            for (Attribute one : beans.getAttributes(bean, whole).asList()) {
                 values.put(one.getName(), one.getValue());
             }
         } catch (InstanceNotFoundException gone) {
@@ -485,11 +488,7 @@ final class Jmx {
             return String.valueOf(value);
         }
         if (value instanceof List) {
-            List<String> parts = new ArrayList<>();
-            for (Object one : (List<?>) value) {
-                parts.add(json(one));
-            }
-            return "[" + String.join(",", parts) + "]";
+            return ((List<?>) value).stream().map(Jmx::json).collect(Collectors.joining(",", "[", "]"));
         }
         StringBuilder text = new StringBuilder("\"");
         for (char one : String.valueOf(value).toCharArray()) {

@@ -167,8 +167,9 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         """Debian's server.xml, on our ports and on loopback."""
         spec = self.spec
         shared = (("executor", "shared"),) if spec.executor is not None else ()
-        attributes = "".join(f" {name}={quoteattr(value)}" for name, value in (*spec.connector, *shared))
-        ours = f'<Connector address="127.0.0.1" port="{ports[0]}" protocol="HTTP/1.1"{attributes}'
+        words = {"protocol": "HTTP/1.1", **dict((*spec.connector, *shared))}
+        attributes = "".join(f" {name}={quoteattr(value)}" for name, value in words.items())
+        ours = f'<Connector address="127.0.0.1" port="{ports[0]}"{attributes}'
         more = ""
         if spec.executor is not None:
             more += _element("Executor", (("name", "shared"), *spec.executor))
