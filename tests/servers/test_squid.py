@@ -23,6 +23,7 @@ from trimtab.plants.squid import held, process
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
+from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 from trimtab.plants.squid.reload import Patience
 from trimtab.processes import start_of
 from trimtab.testbed.registry import Registry
@@ -444,6 +445,13 @@ def test_with_two_settings_of_the_operators_no_connection_is_lost_by_a_change() 
         for cache_mem in (16, 17, 18):
             assert not any("refused" in note for note in squid.apply({"cache_mem": cache_mem}).notes)
         assert set(clients.stop()) == {"HTTP/1.1 200 OK"}
+
+
+@pytest.mark.parametrize("peer", [True, False])
+def test_what_a_reload_may_do_to_requests_with_a_body_is_said_of_a_squid_with_a_peer(peer: bool) -> None:
+    with SquidTestbed(SquidSpec(origin_port=9 if peer else None)) as server:
+        squid = Squid.attach(SystemClock(), server.pid, accept_lost=True)
+        assert any("may be answered 502" in note for note in squid.notes) == peer
 
 
 @pytest.mark.root

@@ -158,6 +158,11 @@ class Attached(IncludedServer[Configuration]):
             if why
             else "every change is a reload, through which trimtab keeps the listening ports open"
         ]
+        if self.loaded.all("cache_peer"):
+            found.append(
+                "a request with a body (POST, PUT) that is just being passed on to a cache_peer when Squid reloads, "
+                "as for every change, may be answered 502"
+            )
         if self._reads_long:
             found.append(self._stops())
         if self.pending is not None:
