@@ -23,6 +23,7 @@ from tests._stranger import AS_STRANGER, STRANGER
 from tests.servers._private_tomcat import SHIPPED, Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.tomcat import jmx as module
 from trimtab.plants.tomcat import probe, process
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.journal import Journal
@@ -100,6 +101,23 @@ def test_the_undo_script_reaches_a_server_that_does_not_see_our_files(service: B
         assert tomcat.configuration() == SHIPPED
         tomcat.undo_leftover()
         assert tomcat.leftover() == ""
+
+
+def test_the_program_is_compiled_once_and_nothing_beside_it_is_a_part_of_it(
+    service: Bed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A compiler takes classes from where it was started, before Java's own, and has processors there run."""
+    (tmp_path / "String.java").write_text("final class String {}")
+    processors = tmp_path / "META-INF" / "services" / "javax.annotation.processing.Processor"
+    processors.parent.mkdir(parents=True)
+    processors.write_text("Stranger")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLASSPATH", str(tmp_path))
+    module._compiled.cache_clear()
+    service.attach().close()
+    monkeypatch.setattr(module, "source", lambda: "not Java")
+    with contextlib.closing(service.attach()) as tomcat:
+        assert tomcat.configuration() == SHIPPED
 
 
 def argv(pid: int) -> bytes:

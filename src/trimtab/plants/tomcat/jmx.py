@@ -9,12 +9,17 @@ answers is believed to be numbers and names, within bounds, and no more.
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import math
 import os
 import select
 import subprocess
+import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,20 +37,18 @@ _MOST_BYTES = 1 << 20
 _CONNECT = 0
 """Number of the question that nobody asks: whether the program has connected."""
 _LARGEST = 1 << 62
-OPTIONS = (
-    "-Xmx64m",
-    "-Xshare:auto",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",
-    "--add-opens=jdk.attach/sun.tools.attach=ALL-UNNAMED",
-    "--source",
-    "11",
-)
-"""Java's, for a small program that lives as long as trimtab does."""
+_JVM = ("-Xmx64m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+"""Java's options for a small program that lives as long as trimtab does."""
+_ATTACHES = "--add-opens=jdk.attach/sun.tools.attach=ALL-UNNAMED"
+OPTIONS = (*_JVM, _ATTACHES, "--source", "11")
+"""Those with which Java compiles the program and runs it."""
+_JAVAC = "jdk.compiler/com.sun.tools.javac.Main"
+_COMPILER = (*_JVM, "-m", _JAVAC, "-source", "11", "-target", "11", "-nowarn", "-proc:none")
 _UNRUN = 1
 """Java's exit code where it cannot run a program, which has then said nothing: a runtime may lack the compiler."""
 _NEEDED = "Java must be of version 11 or newer, with its compiler (jdk.compiler), as default-jre-headless has it"
+_NOT_RUN = f"our program did not run: {_NEEDED}"
+_OURS = {"PATH": own.SYSTEM_PATH, "LANG": "C.UTF-8"}
 _DEAF = ("/usr/bin/env", "--ignore-signal=TERM,HUP,INT")
 """It ends with its input: who ends all of us at once, as systemd does, leaves trimtab the time to put things back."""
 Values = list[Mapping[str, int | str | None] | None]
@@ -74,6 +77,25 @@ class Refused(TrimtabError):
 def source() -> str:
     """The Java program."""
     return resources.files("trimtab.plants.tomcat").joinpath("Jmx.java").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _compiled() -> bytes:
+    """The Java program as a jar: compiled once by us, it starts with a ninth of the CPU time that its text takes.
+
+    Raises:
+        UsageError: there is no Java, or others could change it.
+        OSError, SubprocessError: it did not compile.
+    """
+    with tempfile.TemporaryDirectory(prefix="trimtab-jmx-") as name:
+        Path(name, "Jmx.java").write_text(source(), encoding="utf-8")
+        # The compiler takes what it finds in its working directory for parts of the program.
+        command = [java(), *_COMPILER, "Jmx.java"]
+        subprocess.run(command, check=True, capture_output=True, timeout=_START_S, env=_OURS, cwd=name)
+        with zipfile.ZipFile(jar := io.BytesIO(), "w") as classes:
+            for path in sorted(Path(name).glob("*.class")):
+                classes.write(path, path.name)
+    return jar.getvalue()
 
 
 def java() -> str:
@@ -161,7 +183,7 @@ class Jmx:
         except NotMeasured as error:
             self.close()
             process.check()
-            why = f"our program did not run: {_NEEDED}" if self._client.returncode == _UNRUN else str(error)
+            why = _NOT_RUN if self._client.returncode == _UNRUN else str(error)
             raise UsageError(f"{process} cannot be attached to: {why}") from None
         if ready is None or ready.error is not None:
             self.close()
@@ -349,28 +371,31 @@ class Jmx:
             client.stdout.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Starts the program; its text is in memory, as others may not look where we are installed."""
+        """Starts the program; it is in memory, as others may not look where we are installed."""
         fd = os.memfd_create("trimtab-jmx")
         files = -1
         try:
+            with open(fd, "wb", closefd=False) as jar:
+                jar.write(_compiled())
             # Open before it is asked whether this is still the process that we mean.
             files = os.open(f"/proc/{self.process.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             self.process.check()
-            command = [*_DEAF, *identity(self.process, f"/proc/self/fd/{files}"), java(), *OPTIONS]
-            with open(fd, "w", encoding="utf-8", closefd=False) as text:
-                text.write(source())
+            command = [*_DEAF, *identity(self.process, f"/proc/self/fd/{files}"), java(), *_JVM, _ATTACHES]
             return subprocess.Popen(
-                [*command, f"/dev/fd/{fd}", str(self.process.pid)],
+                [*command, "-cp", f"/dev/fd/{fd}", "Jmx", str(self.process.pid)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(fd, files),
-                env={"PATH": own.SYSTEM_PATH, "LANG": "C.UTF-8"},
+                env=_OURS,
                 cwd="/",
                 bufsize=0,
                 # Ctrl-C in a terminal reaches trimtab alone, which still has something to put back.
                 start_new_session=True,
             )
+        except subprocess.SubprocessError:
+            self.process.check()
+            raise UsageError(f"{self.process} cannot be attached to: {_NOT_RUN}") from None
         except OSError as error:
             self.process.check()
             raise UsageError(f"cannot run java for {self.process}: {error}") from None
