@@ -55,12 +55,12 @@ class FpmMaster(Master):
         return tuple(pid for pid in children(self.pid) if start_of(pid) is not None and _words(pid) == title)
 
     def generation(self) -> frozenset[str]:
-        """The sockets that it holds, but for those that listen: its own, and what it was started with.
+        """The sockets that it holds.
 
         Raises:
             UsageError: not permitted.
         """
-        return descriptors(self.pid, "socket") - _listening(self.pid)
+        return descriptors(self.pid, "socket")
 
     def anew(self, before: frozenset[str]) -> bool:
         """Whether it has executed itself since; not in the very moment of it.
@@ -71,7 +71,9 @@ class FpmMaster(Master):
         Raises:
             UsageError: not permitted.
         """
-        return len(self.generation() - before) >= _PAIR
+        new = self.generation() - before
+        # For those that listen the kernel walks through all connections of the machine.
+        return len(new) >= _PAIR and len(new - _listening(self.pid)) >= _PAIR
 
 
 def _words(pid: int) -> bytes:
