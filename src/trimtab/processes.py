@@ -7,10 +7,8 @@ Not through psutil: its children are found by reading every process's stat (we l
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
-import struct
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -25,11 +23,6 @@ _SMALL_BYTES = 1 << 15
 _MOST_MAPS_BYTES = 4 << 20
 _FORKED = 0x40
 """PF_FORKNOEXEC in a process's flags."""
-_LISTENS = "0A"
-"""TCP_LISTEN in /proc/net/tcp."""
-
-Listener = tuple[str, int]
-"""Address and port of a listening TCP socket."""
 
 
 @dataclass(frozen=True)
@@ -261,26 +254,6 @@ def sockets(pid: int, *tables: str) -> list[list[str]]:
     return [row.split() for row in rows]
 
 
-def listening(pid: int) -> dict[str, Listener]:
-    """The TCP sockets that listen in the network namespace of a process: kernel name to address and port.
-
-    Args:
-        pid: the process.
-    """
-    rows = (row for row in sockets(pid, "tcp", "tcp6") if row[3] == _LISTENS)
-    return {f"socket:[{row[9]}]": _address(row[1]) for row in rows}
-
-
-def listeners(pid: int) -> tuple[Listener, ...]:
-    """The TCP addresses on which a process listens, from its own sockets.
-
-    Raises:
-        UsageError: not permitted.
-    """
-    held = descriptors(pid, "socket")
-    return tuple(sorted({address for name, address in listening(pid).items() if name in held}))
-
-
 def uptime_s() -> float:
     """Seconds since boot, on the clock that start times are of."""
     return float((PROC / "uptime").read_text().split()[0])
@@ -342,13 +315,6 @@ def end(members: Callable[[], Iterable[Process]], patience_s: float) -> bool:
         for one in left:
             one.send(signal.SIGKILL)
         time.sleep(0.02)
-
-
-def _address(text: str) -> Listener:
-    """An address and port of /proc/net/tcp, which prints 32-bit words in the machine's byte order."""
-    address, _, port = text.partition(":")
-    words = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
-    return str(ipaddress.ip_address(struct.pack(f"={len(words)}I", *words))), int(port, 16)
 
 
 def _stat(pid: int, proc: Path = PROC) -> list[str] | None:

@@ -20,13 +20,13 @@ import pytest
 from tests._stranger import AS_STRANGER, STRANGER, his_directory
 from tests.servers._private_apache import Bed, private
 from tests.servers._under_gate import until
-from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import ApplyRefused, UsageError
 from trimtab.plants.apache import Apache
 from trimtab.plants.apache import process as apache_process
 from trimtab.plants.apache.findings import findings
+from trimtab.sensors._tcp_listeners import listeners
 from trimtab.testbed._private import free_ports
 from trimtab.testbed.apache import module_directory, program
 
@@ -99,7 +99,7 @@ def real_apache(
     config = his / "evil.conf"
     config.write_text("\n".join([*own, *modules, *lines, ""]))
     with running(*start, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
-        until(lambda: bool(processes.listeners(pid)), "it does not listen")
+        until(lambda: bool(listeners(pid)), "it does not listen")
         yield pid
 
 

@@ -28,7 +28,8 @@ from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone
 from trimtab.plants.tomcat import process, restart
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.plant import Tomcat
-from trimtab.processes import listening, start_of
+from trimtab.processes import start_of
+from trimtab.sensors._tcp_listeners import listening
 
 pytestmark = pytest.mark.server
 ALL = {

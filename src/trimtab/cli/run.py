@@ -38,8 +38,9 @@ from trimtab.gate.run_directory import DEFAULT_NAME, RunDirectory, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.installation import require_trusted_as_root
-from trimtab.processes import Process, identify, listeners
+from trimtab.processes import Process, identify
 from trimtab.sensors import _shared_file
+from trimtab.sensors._tcp_listeners import listeners
 
 PASSED_ON = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),

@@ -38,6 +38,7 @@ _AT_SEQUENCE = 8
 ANY_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 _AT_ID = _HEADER.size + _MESSAGE.size
 _AT_QUEUE = _AT_ID + 48 + 4
+_AT_INODE = _AT_QUEUE + 12
 _AT_ATTRIBUTES = _AT_QUEUE + 16
 _ANYWHERE = {"", "*", "0.0.0.0", "::"}
 _FAMILIES = ((socket.AF_INET, bytes(4)), (socket.AF_INET6, bytes(16)))
@@ -55,9 +56,13 @@ class Address:
         """Whether it takes connections to any address."""
         return not any(self.packed)
 
+    @property
+    def host(self) -> str:
+        """The address in words."""
+        return str(ipaddress.ip_address(self.packed))
+
     def __str__(self) -> str:
-        host = ipaddress.ip_address(self.packed)
-        return f"[{host}]:{self.port}" if self.family == socket.AF_INET6 else f"{host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if self.family == socket.AF_INET6 else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Listening:
         length: connections that wait to be accepted.
         limit: connections that may wait.
         drops: connection attempts it has refused so far; None where the kernel does not say.
+        inode: its number, as in /proc/PID/fd.
     """
 
     address: Address
@@ -77,10 +83,11 @@ class Listening:
     length: int
     limit: int
     drops: int | None
+    inode: int
 
 
 def request(address: Address, sequence: int, dump: bool) -> bytes:
-    """One question: for the socket at an address, or (`dump`) for all that listen on its port and family."""
+    """One question: for the socket at an address, or (`dump`) for all that listen on its port (0: any) and family."""
     flags = NLM_F_REQUEST | (NLM_F_DUMP if dump else 0)
     body = _REQUEST.pack(address.family, socket.IPPROTO_TCP, 1 << (INET_DIAG_SKMEMINFO - 1), 1 << TCP_LISTEN)
     identity = _PORTS.pack(address.port, 0) + address.packed.ljust(16, b"\0") + bytes(16)
@@ -95,7 +102,8 @@ def listening(message: bytes | memoryview) -> Listening:
     packed = bytes(message[_AT_ID + 4 : _AT_ID + (20 if family == socket.AF_INET6 else 8)])
     _, cookie = _TAIL.unpack_from(message, _AT_ID + 36)
     length, limit = _QUEUE.unpack_from(message, _AT_QUEUE)
-    return Listening(Address(family, packed, port), cookie, length, limit, _drops(message))
+    (inode,) = _SEQUENCE.unpack_from(message, _AT_INODE)
+    return Listening(Address(family, packed, port), cookie, length, limit, _drops(message), inode)
 
 
 def _drops(message: bytes | memoryview) -> int | None:
@@ -122,6 +130,7 @@ class InetDiag:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
         except OSError as error:
             raise NotMeasured(f"netlink sock_diag: {error.strerror}; 'modprobe inet_diag tcp_diag'") from None
+        self._socket.connect((0, 0))  # to the kernel alone: root of that namespace could send us answers of his own
         # The kernel answers at once; the bound is for a reply that was lost for want of memory. Set in the kernel:
         # Python's own timeout costs a poll before each call.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 1, 0))
@@ -167,6 +176,14 @@ class InetDiag:
             NotMeasured: the kernel refuses to say.
         """
         return [listening(message) for message in self.ask(bytearray(request(address, 0, dump=True)), str(address))]
+
+    def everywhere(self) -> list[Listening]:
+        """All sockets that listen.
+
+        Raises:
+            NotMeasured: the kernel refuses to say.
+        """
+        return [one for family, anywhere in _FAMILIES for one in self.on_port(Address(family, anywhere, 0))]
 
     def matching(self, host: str, port: int) -> Counter[Address]:
         """How many sockets listen at each address that takes connections to this one.

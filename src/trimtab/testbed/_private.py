@@ -22,6 +22,7 @@ from typing import Generic, Self, TypeVar
 from trimtab import launcher, processes
 from trimtab.errors import PlantError, TrimtabError, UsageError
 from trimtab.files import read_regular
+from trimtab.sensors._tcp_listeners import listening
 from trimtab.testbed import reap
 from trimtab.testbed.cgroup import Confinement, Limits
 from trimtab.testbed.registry import Record, Registry
@@ -269,7 +270,7 @@ class PrivateServer(ABC, Generic[Spec]):
         server = self._held().server
         if server is None or not server.alive() or "LD_PRELOAD" in self._environment(ports[0]):
             return False  # with the shim in it a gate may listen for it
-        there = {name for name, (_, port) in processes.listening(server.pid).items() if port in ports}
+        there = {name for name, (_, port) in listening(server.pid).items() if port in ports}
         family = {*_family(server.pid), *(one.pid for one in processes.session(server))}
         try:
             return not there <= frozenset().union(*(processes.descriptors(pid, "socket") for pid in family))

@@ -21,6 +21,7 @@ from trimtab.plants.apache import process, status
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.process import Parent, generations
 from trimtab.plants.apache.program import Program, _options
+from trimtab.sensors import _tcp_listeners
 
 ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
 TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"), os.geteuid())
@@ -206,8 +207,8 @@ def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
-    assert processes._address("0100007F:0050") == ("127.0.0.1", 80)
-    assert processes._address("00000000000000000000000001000000:0051") == ("::1", 81)
+    assert _tcp_listeners._address("0100007F:0050") == ("127.0.0.1", 80)
+    assert _tcp_listeners._address("00000000000000000000000001000000:0051") == ("::1", 81)
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:

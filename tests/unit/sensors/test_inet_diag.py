@@ -41,9 +41,9 @@ def test_a_question_for_a_port_is_a_dump() -> None:
     assert struct.unpack_from("=IHHII", request(LOCAL, 7, dump=True))[2] == 0x301
 
 
-def test_backlog_limit_and_cookie_are_read_from_the_reply() -> None:
+def test_backlog_limit_cookie_and_inode_are_read_from_the_reply() -> None:
     found = listening(reply(socket.AF_INET, LOCAL.packed, 37, 511))
-    assert (found.address, found.length, found.limit, found.cookie) == (LOCAL, 37, 511, 4711)
+    assert (found.address, found.length, found.limit, found.cookie, found.inode) == (LOCAL, 37, 511, 4711, 99)
     assert found.drops is None
 
 

@@ -15,6 +15,7 @@ from trimtab import processes
 from trimtab.errors import PlantError
 from trimtab.plants.squid import private
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
+from trimtab.sensors._tcp_listeners import listeners
 from trimtab.testbed import _private
 from trimtab.testbed._private import PrivateServer
 from trimtab.testbed.cgroup import Limits
@@ -163,7 +164,7 @@ def test_who_has_taken_its_port_meanwhile_is_not_taken_for_it(
         monkeypatch.setattr(_private, "free_ports", lambda number: next(given))
         with GoingOn(Limits(), registry) as bed:
             assert bed.port == free
-            assert processes.listeners(bed.pid) == (("127.0.0.1", free),)
+            assert listeners(bed.pid) == (("127.0.0.1", free),)
             ours = f"{bed.directory}"
             running = [one for one in processes.pids() if ours in _command(one)]
             assert running == [bed.pid], "the one that went on without its port has ended"

@@ -21,6 +21,7 @@ from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations, programs
 from trimtab.plants.apache.program import Program
+from trimtab.sensors._tcp_listeners import listeners
 
 _BRIEF_S = 1.0
 """A program that takes longer to read its configuration is not only slow to start."""
@@ -72,7 +73,7 @@ class Attached:
         same_files(parent, self._config.read())
         self.limits = limits(self._config)
         same_network(parent)
-        self.listeners = processes.listeners(parent.pid)
+        self.listeners = listeners(parent.pid)
         known = [status_url] if status_url else status.candidates(self._config, self.listeners)
         self.status_url = status.find(status.askable(self._config, known))
         self._pipes = processes.descriptors(parent.pid, "pipe")

@@ -20,7 +20,8 @@ from itertools import pairwise
 from typing import Self
 
 from trimtab.plants._master import Master
-from trimtab.processes import children, descriptors, ends, listening, program_of, start_of
+from trimtab.processes import children, descriptors, ends, program_of, start_of
+from trimtab.sensors._tcp_listeners import listening
 
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})
 """Options with which the program answers a question and ends."""

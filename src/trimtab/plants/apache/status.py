@@ -13,9 +13,9 @@ from typing import TypeVar
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.apache.configuration import Configuration
-from trimtab.processes import Listener
 from trimtab.sensors._polled_page import PolledPage, ask
 from trimtab.sensors._status_page import answer, comes_from
+from trimtab.sensors._tcp_listeners import Listener
 from trimtab.sensors.server_status import ServerStatus
 
 N = TypeVar("N", int, float)

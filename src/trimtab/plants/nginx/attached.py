@@ -27,6 +27,7 @@ from trimtab.plants.nginx.locations import NAME, QUIC, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
 from trimtab.sensors._memory import rooms
+from trimtab.sensors._tcp_listeners import listeners
 from trimtab.trust import printable
 
 BY_HAND = "nginx -s reload"
@@ -79,7 +80,7 @@ class Attached:
         same_files(master, config.texts)
         self._require_its_own(config)
         same_network(master)
-        self.listeners = processes.listeners(master.pid)
+        self.listeners = listeners(master.pid)
         self.shared = shared_of(master.pid)
         self.page: status.Page | None = None
         try:

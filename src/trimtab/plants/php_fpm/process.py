@@ -16,7 +16,8 @@ import re
 from pathlib import Path
 
 from trimtab.plants._master import Master
-from trimtab.processes import children, descriptors, executed, listening, start_of
+from trimtab.processes import children, descriptors, executed, start_of
+from trimtab.sensors._tcp_listeners import listening
 from trimtab.sensors._unix_diag import unix_sockets
 
 _TITLE = re.compile(r"php-fpm: master process \((.+)\)")

@@ -38,10 +38,10 @@ from typing import Any, Generic, TypeVar
 
 from trimtab.core import Clock, Metric, Readings, Sensor
 from trimtab.errors import NotMeasured, UsageError
-from trimtab.processes import Listener
 from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
 from trimtab.sensors._polled_page import PolledPage, Reply, ask
 from trimtab.sensors._status_page import answer, comes_from
+from trimtab.sensors._tcp_listeners import Listener
 from trimtab.trust import printable
 
 P = TypeVar("P")

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master
-from trimtab.processes import PROC, Listener, children, descriptors, listening, program_of, sockets
+from trimtab.processes import PROC, children, descriptors, program_of, sockets
+from trimtab.sensors._tcp_listeners import Listener, listening
 from trimtab.trust import printable
 
 DEFAULT_FILE = Path("/etc/squid/squid.conf")

@@ -15,9 +15,9 @@ from trimtab.plants.tomcat.journal import Journal, Paused
 from trimtab.plants.tomcat.knobs import Dial
 from trimtab.plants.tomcat.layout import HEAP, Layout, Pool, look
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import Listener, listeners
 from trimtab.sensors._cgroup import tasks_left
 from trimtab.sensors._memory import rooms
+from trimtab.sensors._tcp_listeners import Listener, listeners
 
 LOOK_S = 30.0
 """The most that a first look at all of its parts may take."""
