@@ -11,6 +11,7 @@ import pytest
 from tests._memory_plant import FakeClock
 from trimtab.core.memory import MIB, Room
 from trimtab.errors import UsageError
+from trimtab.plants._included_files import Files
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._program import Verdict
 from trimtab.plants.squid import attached
@@ -75,7 +76,7 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, server.pending = FakeClock(), math.inf, None
+    server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), math.inf, None, Files()
     server.master = SimpleNamespace(signal=lambda number: None)
     took_s = [2.0, 0.2]  # the first one in a busy moment
 
@@ -100,7 +101,7 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
 
 def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, server.pending = FakeClock(), math.inf, None
+    server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), math.inf, None, Files()
     server.master = SimpleNamespace(signal=lambda number: None)
     verdicts = [(0.1, False), (7.0, True), (7.0, True)]  # one stops at the first line
 
