@@ -91,6 +91,17 @@ def test_where_tls_is_off_nobody_looks_at_a_key(pairs: Path, engines: str, looke
     assert said(pairs, "<VirtualHost *:80>", "SSLEngine off", "</VirtualHost>", *host("ec.crt", "rsa.key")) != ""
 
 
+def test_hosts_with_the_same_words_are_told_apart_and_what_they_include_is_theirs(pairs: Path) -> None:
+    first, *rest = host("ec.crt", "rsa.key")
+    _, *right = host("ec.crt", "ec.key")
+    assert said(pairs, first, "SSLEngine off", *rest, first, "SSLEngine on", *right) == ""
+    alone = [first, "SSLCertificateFile secret.crt", "</VirtualHost>"]  # that file may hold its key
+    assert "main.conf:6 is not that of the certificate in main.conf:5" in said(pairs, *alone, first, *rest)
+    for engine, looked_at in (("off", False), ("on", True)):
+        (pairs / "engine.inc").write_text(f"SSLEngine {engine}\n")
+        assert bool(said(pairs, first, "Include engine.inc", *rest)) is looked_at
+
+
 def test_within_a_macro_only_apache_knows_the_files(pairs: Path) -> None:
     assert said(pairs, "<Macro Site $name>", *host("ec.crt", "rsa.key"), "</Macro>") == ""
 

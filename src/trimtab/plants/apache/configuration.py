@@ -118,6 +118,7 @@ class _Reader:
         self._overlay = overlay
         self._root = origin.server_root
         self._variables = dict.fromkeys(origin.defines, "")
+        self._section = ""
         self._out = Configuration(modules=set(origin.static_modules))
         for source in origin.static_modules:
             self._out.modules.add(identifier(source))
@@ -143,7 +144,7 @@ class _Reader:
         self._text(text, path, context, depth)
 
     def _text(self, text: str, file: Path, context: tuple[tuple[str, str], ...], depth: int) -> None:
-        stack: list[tuple[str, tuple[tuple[str, str], ...]]] = []
+        stack: list[tuple[str, tuple[tuple[str, str], ...], str]] = []
         skipping: list[str] = []
         for number, line in lines(text):
             if line.startswith("</"):
@@ -152,7 +153,7 @@ class _Reader:
                     if skipping[-1] == closed:
                         skipping.pop()
                 elif stack and stack[-1][0] == closed:
-                    context = stack.pop()[1]
+                    _, context, self._section = stack.pop()
                 continue
             if line.startswith("<"):
                 name, _, argument = line[1:].removesuffix(">").replace("\t", " ").strip().partition(" ")
@@ -164,13 +165,15 @@ class _Reader:
                 if holds is False:
                     skipping.append(name)
                     continue
-                stack.append((name, context))
+                stack.append((name, context, self._section))
                 if holds is None:
+                    self._section = f"{file}:{number}"
                     context = (*context, (name, " ".join(words(self._filled(argument)))))
                 continue
             if not skipping:
                 name, _, rest = line.replace("\t", " ").partition(" ")
-                found = Directive(name.lower(), words(self._filled(rest)), file, number, context)
+                args = words(self._filled(rest))
+                found = Directive(name.lower(), args, file, number, context, self._section)
                 self._directive(found, depth)
 
     def _directive(self, found: Directive, depth: int) -> None:

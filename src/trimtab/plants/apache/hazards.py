@@ -44,14 +44,14 @@ def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
         return "it was started with ListenCoresBucketsRatio, which its files no longer set: put that back"
     roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
     root = Path("/", roots[-1]) if roots else server_root
-    hosts: dict[tuple[object, ...], dict[str, list[Directive]]] = {}
+    hosts: dict[str, dict[str, list[Directive]]] = {}
     for one in configuration.named(_ENGINE, _CERTIFICATE, _KEY):
-        hosts.setdefault((one.file, one.context), {_ENGINE: [], _CERTIFICATE: [], _KEY: []})[one.name].append(one)
+        hosts.setdefault(one.section, {_ENGINE: [], _CERTIFICATE: [], _KEY: []})[one.name].append(one)
     pairs: dict[tuple[Path | None, Path | None], tuple[Directive, Directive]] = {}
-    for (_, context), host in hosts.items():
+    for section, host in hosts.items():
         engines, certificates, keys = host.values()
         # What stands outside of virtual hosts is theirs too, whose engine may be on.
-        off = bool(context and engines) and all(" ".join(one.args).lower() == "off" for one in engines)
+        off = bool(section and engines) and all(" ".join(one.args).lower() == "off" for one in engines)
         if not off and len(certificates) == len(keys):  # else a certificate's file may hold its key
             for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
                 pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))

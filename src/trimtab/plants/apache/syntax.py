@@ -23,6 +23,7 @@ class Directive:
         file: the file it stands in; `-c` and `-C` arguments have that as their file.
         line: its first line there, from 1.
         context: the sections around it, lower-case name and argument, without the conditional ones.
+        section: where the innermost of these begins, which tells two with the same words apart; empty outside of all.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Directive:
     file: Path
     line: int
     context: tuple[tuple[str, str], ...] = ()
+    section: str = ""
 
     @property
     def where(self) -> str:
