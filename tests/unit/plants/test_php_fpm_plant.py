@@ -13,15 +13,15 @@ import pytest
 from tests._memory_plant import FakeClock
 from tests.unit.plants.test_change import MASTER
 from tests.unit.plants.test_standstill import Waiting
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._standstill import Standstill
-from trimtab.plants.php_fpm import knobs, process
+from trimtab.plants.php_fpm import knobs, process, status
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
-from trimtab.plants.php_fpm.status import StatusPage
+from trimtab.plants.php_fpm.status import Page, StatusPage
 
 POOL = "[{name}]\nlisten = /run/{name}.sock\npm = static\npm.max_children = 8\npm.status_path = /status\n"
 SEEN = {"idle_workers": 5.0, "busy_workers": 3.0, "request_rate_hz": 2.0}
@@ -140,3 +140,25 @@ def test_a_time_that_ordinary_requests_may_exceed_has_to_be_accepted_and_keeps_n
         fpm.permitted(accept_lost=False, ours=ours)
     fpm.loaded = server(tmp_path, 10).loaded
     fpm.permitted(accept_lost=False)
+
+
+def test_hundreds_of_pools_that_do_not_answer_hold_a_change_up_for_a_moment_and_are_asked_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fpm, clock, asked, looks = object.__new__(Attached), FakeClock(), list[str](), list[float]()
+    pools = tuple(f"shop{number}" for number in range(300))
+    fpm.loaded, fpm.clock, fpm.master = server(tmp_path, pools=pools).loaded, clock, FpmMaster(**vars(MASTER))
+    exports = Page("static", {}, longest_s=60.0)
+
+    def ask(page: StatusPage, clock: FakeClock, patience_s: float, query: str) -> Page | None:
+        asked.append(page.address)
+        clock.sleep(patience_s)
+        return exports if page.address == "/run/shop299.sock" else None
+
+    monkeypatch.setattr(status, "ask", ask)
+    with pytest.raises(ApplyLater, match="a request of pool shop299 is under way for 60 s"):
+        for _ in pools:
+            looks.append(clock.now_s())
+            fpm.require_no_long_request(0.0)
+    assert len(looks) >= 20, "all at a time would take a minute"
+    assert asked == [f"/run/{pool}.sock" for pool in pools], "each was asked once"

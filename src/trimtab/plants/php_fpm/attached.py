@@ -20,6 +20,8 @@ from trimtab.plants.php_fpm.program import Program
 _PAGE_PATIENCE_S = 2.0
 _LOOK_S = 0.2
 """A page that takes longer waits for a worker of a pool that is busy."""
+_LOOKS_S = 2.0
+"""How long a change waits for the pages of all pools, of which hundreds may be busy."""
 _LONG_S = 5.0
 """Whoever waits for a page for as long has mostly gone."""
 CLEAN = "process_control_timeout"
@@ -60,6 +62,8 @@ class Attached(IncludedServer[Configuration]):
     master: FpmMaster
     program: Program
     by_hand = BY_HAND
+    _unasked = ""
+    """The pool at which the next look begins, as there was no time for it in the last one."""
 
     def __init__(self, master: FpmMaster, clock: Clock, pool: str | None = None, options: Sequence[str] = ()) -> None:
         vet(master)
@@ -179,8 +183,13 @@ class Attached(IncludedServer[Configuration]):
         """
         if not self.timeout_s:
             return  # it is ended at once, which was accepted
-        for pool in self.loaded.pools():
-            if self.loaded.text(pool, "pm") == "ondemand" and not self.master.workers(pool):
+        until_s, pools, crews = self.clock.now_s() + _LOOKS_S, self.loaded.pools(), self.master.crews()
+        at = pools.index(self._unasked) if self._unasked in pools else 0
+        for pool in pools[at:] + pools[:at]:
+            if self.clock.now_s() >= until_s:
+                self._unasked = pool
+                return
+            if self.loaded.text(pool, "pm") == "ondemand" and pool not in crews:
                 continue  # it would start one to answer, and so would each of hundreds of such pools at a time
             page = None
             with contextlib.suppress(NotMeasured, UsageError):  # without a page, which `notes` says, or it is busy

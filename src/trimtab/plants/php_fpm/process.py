@@ -12,6 +12,7 @@ itself and forks (`fpm_unix_init_main` in fpm_unix.c), so what serves then is an
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -54,6 +55,11 @@ class FpmMaster(Master):
         """The running workers of a pool."""
         title = f"{_POOL}{pool}".encode()
         return tuple(pid for pid in children(self.pid) if start_of(pid) is not None and _words(pid) == title)
+
+    def crews(self) -> frozenset[str]:
+        """The pools that have running workers."""
+        titles = [_words(pid) for pid in children(self.pid) if start_of(pid) is not None]
+        return frozenset(os.fsdecode(title).removeprefix(_POOL) for title in titles)
 
     def generation(self) -> frozenset[str]:
         """The sockets that it holds.
