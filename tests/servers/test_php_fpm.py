@@ -256,6 +256,30 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_w
     assert (fpm.configuration(), bed.snippet.exists()) == (DEBIAN, False)
 
 
+class WithIni(FpmTestbed):
+    """One that reads a php.ini of its own."""
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        (self.directory / "php.ini").write_text("memory_limit = 64M\n")
+        return [*super().configured(ports), "-c", os.fspath(self.directory)]
+
+
+def test_php_ini_that_is_edited_in_mid_run_waits_too() -> None:
+    with WithIni(FpmSpec()) as testbed:
+        bed, ini = Bed(testbed), testbed.directory / "php.ini"
+        bed.page.write_text("<?php echo ini_get('memory_limit');")
+        fpm = PhpFpm.attach(SystemClock(), testbed.pid, options=("-n", "-c", os.fspath(testbed.directory)))
+        fpm.apply({"max_children": 6})
+        ini.write_text("memory_limit = 65M\n")
+        with pytest.raises(ApplyLater, match=f"{ini} was edited after PHP-FPM read it, .* reload PHP-FPM yourself"):
+            fpm.apply({"max_children": 7})
+        assert bed.ask(1) == "64M"
+        bed.restart_pool()
+        fpm.apply({"max_children": 7})
+        assert bed.ask(1) == "65M"
+        fpm.restore()
+
+
 class Cached(FpmTestbed):
     """One with an opcode cache, and with a module that has APCu's file name."""
 

@@ -1,12 +1,16 @@
-"""What PHP keeps in the shared memory of the server that runs it, and loses in a reload of that.
+"""What PHP begins anew in a reload of the server that runs it: its shared memory, and its own settings.
 
 FPM's master executes itself anew, and Apache's parent ends mod_php and begins it again as it reads its configuration:
-both make that memory anew.
+both make that memory anew, and read php.ini and what is beside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from trimtab import processes
+from trimtab.files import ABSENT, Stamp, stamp
 
 
 def forgotten(pid: int) -> tuple[str, ...]:
@@ -22,3 +26,16 @@ def forgotten(pid: int) -> tuple[str, ...]:
         "APCu is loaded: every change, trials and an undo too, loses what is kept in it, such as counters, locks and "
         "sessions",
     )
+
+
+def ini_stamps(patterns: Iterable[Path]) -> dict[Path, Stamp]:
+    """Stamps of PHP's own files and of the directories in which they are, as far as these are there.
+
+    Args:
+        patterns: absolute paths, perhaps with wildcards in the last part.
+    """
+    found = dict[Path, Stamp]()
+    for one in patterns:
+        found[one.parent] = stamp(one.parent)  # before it is looked into
+        found |= {path: stamp(path) for path in one.parent.glob(one.name)}
+    return {path: seen for path, seen in sorted(found.items()) if seen != ABSENT}

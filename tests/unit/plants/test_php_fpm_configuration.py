@@ -230,3 +230,52 @@ def test_a_strangers_directory_that_wildcards_name_is_refused(main: Path) -> Non
     main.write_text(main.read_text() + f"include={main.parent}/sites/*/pool.conf\n")
     with pytest.raises(UsageError, match=f"{his} belongs to uid {STRANGER}"):
         read(main)
+
+
+@pytest.mark.parametrize(
+    ("exe", "directory", "options", "known"),
+    [
+        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", (), ["/etc/php/8.2/fpm/php.ini", "/etc/php/8.2/fpm/conf.d/*.ini"]),
+        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", ("-n",), []),
+        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", ("-n", "-c", "/etc/own.ini"), ["/etc/own.ini"]),
+        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", ("--php-ini", "/etc"), ["/etc/php.ini"]),
+        ("sbin/php-fpm8.3", "/etc/php/8.2/fpm", (), []),
+        ("sbin/php-fpm8.2", "/srv/site", (), []),
+        ("local/sbin/php-fpm", "/usr/local/etc", (), []),
+    ],
+)
+def test_phps_own_files_are_known_of_debians_build_and_where_an_option_names_one(
+    exe: str, directory: str, options: tuple[str, ...], known: list[str]
+) -> None:
+    program = Program(Path("/usr", exe), Path(directory, "php-fpm.conf"), options)
+    assert list(map(str, program.ini)) == known
+
+
+def test_a_file_of_phps_own_that_changes_comes_or_goes_is_an_edit(main: Path) -> None:
+    ini, more = main.parent / "php.ini", main.parent / "conf.d" / "20-gd.ini"
+    more.parent.mkdir()
+
+    def now() -> Configuration:
+        return read(main, ini=(ini, more.parent / "*.ini"))
+
+    assert {main.parent, more.parent} <= now().stamps.keys(), "one may come"
+    edits = ((ini, "memory_limit = 64M\n"), (more, "extension=gd\n"), (more, "extension=gd.so\n"), (more, None))
+    for path, text in edits:
+        loaded = now()
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
+        assert loaded.edited(now(), None) == path
+    loaded = now()
+    assert loaded.pools() == ["www"]
+    (more.parent / ".20-gd.ini.swp").write_text("an editor's")
+    assert loaded.edited(now(), None) is None
+
+
+def test_beside_files_of_phps_own_there_is_a_place_for_ours(main: Path) -> None:
+    (main.parent / "php.ini").write_text("memory_limit = 64M\n")
+    program = Program(Path("/x"), main, ("-c", str(main.parent)))
+    found = read(main, program.prefix, ini=program.ini)
+    where = snippet.location(program, found, "www", values(found), None)
+    assert where == main.parent / "pool.d" / "zz-trimtab-www.conf"

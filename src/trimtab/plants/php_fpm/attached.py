@@ -99,7 +99,7 @@ class Attached(IncludedServer[Configuration]):
 
     def parsed(self) -> Configuration:
         """Parses the files on disk."""
-        return read(self.program.config_file, self.program.prefix)
+        return read(self.program.config_file, self.program.prefix, ini=self.program.ini)
 
     def values(self, configuration: Configuration) -> dict[str, int]:
         """Values of the pool's knobs in a configuration."""

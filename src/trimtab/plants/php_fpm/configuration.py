@@ -8,11 +8,12 @@ in any case of its letters. Nothing that somebody else could change is read (`tr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants._included_files import Files, Setting
+from trimtab.plants._php import ini_stamps
 from trimtab.trust import printable
 
 GLOBAL = "global"
@@ -60,19 +61,29 @@ class Configuration(Files):
         return list(dict.fromkeys(one.section for one in self.settings if one.section not in (GLOBAL, "")))
 
 
-def read(main: Path, prefix: Path = Path("/usr"), overlay: Mapping[Path, str | None] | None = None) -> Configuration:
+def read(
+    main: Path,
+    prefix: Path = Path("/usr"),
+    overlay: Mapping[Path, str | None] | None = None,
+    ini: Iterable[Path] = (),
+) -> Configuration:
     """Reads a configuration.
 
     Args:
         main: its first file.
         prefix: where a relative `include` starts.
         overlay: files to imagine, or (None) to leave out.
+        ini: patterns of PHP's own files, which are known by their stamps.
 
     Raises:
         UsageError: a file cannot be read, or somebody else could change what is read.
     """
     reader = _Reader(prefix, overlay or {})
     reader.file(main, 0)
+    for path, seen in ini_stamps(ini).items():
+        reader.out.stamps[path] = seen
+        if path.is_file():
+            reader.out.settings.append(Setting("", str(seen), path, 0))
     return reader.out
 
 

@@ -32,10 +32,24 @@ class Program:
     @property
     def prefix(self) -> Path:
         """Start of its relative paths: `-p`, else what it was built with, as far as the program's place tells."""
-        for flag, value in zip(self.options, self.options[1:], strict=False):
-            if flag in ("-p", "--prefix"):
-                return Path(value)
+        if given := self._option("-p", "--prefix"):
+            return Path(given)
         return self.exe.parent.parent if self.exe.parent.name == "sbin" else Path("/usr")
+
+    @property
+    def ini(self) -> tuple[Path, ...]:
+        """Patterns of PHP's own files, which it reads in every reload too; none where they are not known.
+
+        They are known of Debian's build that runs as Debian starts it, and where `-c` names one (`php_init_config` in
+        main/php_ini.c).
+        """
+        if given := self._option("-c", "--php-ini"):
+            named = Path("/", given)
+            return (named / "php.ini" if named.is_dir() else named,)
+        debians = Path("/etc/php", self.exe.name.removeprefix("php-fpm"), "fpm")
+        if self.options or self.config_file.parent != debians:
+            return ()
+        return debians / "php.ini", debians / "conf.d" / "*.ini"
 
     @property
     def argv(self) -> list[str]:
@@ -53,6 +67,10 @@ class Program:
         environ = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
         answer = ask(self.argv, environ)
         return Verdict(answer.returncode == 0, _said(answer.stderr.splitlines()))
+
+    def _option(self, *flags: str) -> str:
+        """What its options say of one that goes by these names; empty for nothing."""
+        return next((v for f, v in zip(self.options, self.options[1:], strict=False) if f in flags), "")
 
 
 def _said(lines: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def location(
     main = program.config_file
 
     def hindrance(path: Path) -> str:
-        imagined = read(main, program.prefix, {path: compose(pool, values, None)})
+        imagined = read(main, program.prefix, {path: compose(pool, values, None)}, program.ini)
         return _hindrance(imagined, configuration, path, pool, values)
 
     include = f"include={chosen or main.parent / 'pool.d'}/*.conf"
