@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -53,3 +54,25 @@ def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: 
     assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 900}
     apache.restore()
     assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 300}
+
+
+def test_php_ini_that_is_edited_in_mid_run_waits_too() -> None:
+    """A reload ends mod_php and begins it again, which reads it."""
+    with private("prefork", php=True) as bed:
+        ini = bed.testbed.directory / "php" / "php.ini"
+        (bed.testbed.directory / "htdocs" / "ini.php").write_text("<?php echo ini_get('memory_limit');")
+
+        def limit() -> bytes:
+            with urllib.request.urlopen(f"http://127.0.0.1:{bed.testbed.port}/ini.php", timeout=60) as page:
+                return bytes(page.read())
+
+        apache = bed.attach()
+        apache.apply({"max_request_workers": 9})
+        ini.write_text("memory_limit = 65M\n")
+        with pytest.raises(ApplyLater, match=r"php\.ini was edited after .* reload Apache yourself"):
+            apache.apply({"max_request_workers": 10})
+        assert limit() == b"512M"
+        reload(bed.testbed.pid)
+        apache.apply({"max_request_workers": 10})
+        assert limit() == b"65M"
+        apache.restore()

@@ -28,6 +28,11 @@ def forgotten(pid: int) -> tuple[str, ...]:
     )
 
 
+def php_ini(named: Path) -> Path:
+    """The php.ini that is meant where a file or its directory is named."""
+    return named / "php.ini" if named.is_dir() else named
+
+
 def ini_stamps(patterns: Iterable[Path]) -> dict[Path, Stamp]:
     """Stamps of PHP's own files and of the directories in which they are, as far as these are there.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from trimtab.errors import ApplyLater
-from trimtab.plants.apache import attached, snippet
+from trimtab.files import Stamp
+from trimtab.plants.apache import attached, configuration, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.process import Generations
@@ -73,3 +75,44 @@ def test_our_file_as_a_run_has_left_it_is_no_edit_that_waits_for_a_reload(
     monkeypatch.setattr(Attached, "generations", lambda self: Generations((1,), ()))
     monkeypatch.setattr(attached, "changed_after", lambda files, ticks: ours if ours in files else None)
     assert (apache._pending() == ours) is told
+
+
+DEBIANS = [f"/etc/php/8.2/apache2/{name}" for name in ("php.ini", "conf.d/*.ini")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "environ", "known"),
+    [
+        ("LoadModule php_module m/libphp8.2.so", {}, DEBIANS),
+        ("LoadModule php_module m/libphp8.2.so\nPHPIniDir /srv/own.ini", {}, ["/srv/own.ini", DEBIANS[1]]),
+        ("LoadModule php_module m/libphp8.2.so", {"PHPRC": "/srv"}, []),
+        ("LoadModule php_module m/libphp.so", {}, []),
+        ("LoadModule status_module m/mod_status.so", {}, []),
+    ],
+)
+def test_files_of_mod_phps_own_are_known_of_debians_build_and_where_a_directive_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, environ: dict[str, str], known: list[str]
+) -> None:
+    asked = list[str]()
+
+    def ini_stamps(patterns: Iterable[Path]) -> dict[Path, Stamp]:
+        asked.extend(map(str, patterns))
+        return {}
+
+    monkeypatch.setattr(configuration, "ini_stamps", ini_stamps)
+    (tmp_path / "main.conf").write_text(lines)
+    evaluate(Origin(tmp_path / "main.conf", tmp_path, environ=environ))
+    assert asked == known
+
+
+def test_a_change_waits_until_php_ini_is_loaded_as_edited(apache: Attached) -> None:
+    root = apache.origin.server_root
+    ini = root / "php" / "php.ini"
+    ini.parent.mkdir()
+    ini.write_text("memory_limit = 64M\n")
+    (root / "main.conf").write_text("Include *.conf.d/*\nLoadModule php_module m/libphp8.2.so\nPHPIniDir php\n")
+    apache._loaded = apache.config
+    apache.require_loaded(root / OURS)
+    ini.write_text("memory_limit = 512M\n")
+    with pytest.raises(ApplyLater, match=r"php\.ini was edited after Apache read it"):
+        apache.require_loaded(root / OURS)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.files import ABSENT, Stamp, read_text, stamp
+from trimtab.plants._php import ini_stamps, php_ini
 from trimtab.plants.apache.syntax import Directive, identifier, lines, source_name, version_holds, words
 from trimtab.trust import open_trusted, printable, require_trusted
 
@@ -25,6 +26,9 @@ Overlay = Mapping[Path, str | None]
 _MAX_DEPTH = 128
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _WILD = frozenset("*?[")
+_MOD_PHP = re.compile(r"/libphp([\d.]+)\.so$")
+_PHP_ELSEWHERE = frozenset({"PHPRC", "PHP_INI_SCAN_DIR"})
+"""Variables that name other files of PHP's own."""
 
 
 @dataclass
@@ -127,7 +131,22 @@ class _Reader:
         self._text("\n".join(self._origin.before), Path("-C"), (), 0)
         self._file(self._origin.config_file, (), 0)
         self._text("\n".join(self._origin.after), Path("-c"), (), 0)
+        for path, seen in ini_stamps(self._ini()).items():
+            self._out.stamps[path] = seen
+            if path.is_file():
+                self._out.directives.append(Directive("", (str(seen),), path, 0))
         return self._out
+
+    def _ini(self) -> Iterator[Path]:
+        """Patterns of mod_php's own files, as far as they are known: Debian's, and what PHPIniDir names."""
+        paths = (path for one in self._out.named("loadmodule") for path in one.args[1:])
+        loaded = [found[1] for found in map(_MOD_PHP.search, paths) if found]
+        if not loaded or not _PHP_ELSEWHERE.isdisjoint(self._origin.environ):
+            return
+        debians = Path("/etc/php", loaded[-1], "apache2")
+        named = [self._root / one.args[0] for one in self._out.named("phpinidir") if one.args]
+        yield php_ini(named[-1]) if named else debians / "php.ini"
+        yield debians / "conf.d" / "*.ini"
 
     def _file(self, path: Path, context: tuple[tuple[str, str], ...], depth: int) -> None:
         if depth > _MAX_DEPTH:

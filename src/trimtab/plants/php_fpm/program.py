@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.plants._php import php_ini
 from trimtab.plants._program import Verdict, ask
 from trimtab.trust import printable, require_trusted
 
@@ -44,8 +45,7 @@ class Program:
         main/php_ini.c).
         """
         if given := self._option("-c", "--php-ini"):
-            named = Path("/", given)
-            return (named / "php.ini" if named.is_dir() else named,)
+            return (php_ini(Path("/", given)),)
         debians = Path("/etc/php", self.exe.name.removeprefix("php-fpm"), "fpm")
         if self.options or self.config_file.parent != debians:
             return ()
