@@ -37,6 +37,7 @@ class Prefork:
         rooms: what comes of each drain.
         did: what was done to it, in order.
         pipes: those that it holds at the end of a drain.
+        children: those that there seem to be, until it is looked at again.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Prefork:
     reading_s: float = 0.0
     spares: bool = False
     lost: str = ""
+    children: Generations = field(default_factory=lambda: Generations((1,), ()))
     patience: list[Patience] = field(default_factory=list)
 
     @property
@@ -70,7 +72,10 @@ class Prefork:
         self.in_force = {"max_request_workers": self.config}
 
     def generations(self) -> Generations:
-        return Generations((1,), ())
+        return self.children
+
+    def refresh(self) -> None:
+        self.children = Generations((1,), ())
 
     def blocked(self, ending: int) -> int:
         return 0
@@ -175,6 +180,12 @@ def test_where_somebody_else_has_reloaded_meanwhile_what_was_before_is_reloaded(
     with pytest.raises(ApplyFailed, match="somebody else reloaded Apache"):
         bring(apache, 40)
     assert (apache.did, apache.path.exists()) == (["to 40", "reload to 100"], False)
+
+
+def test_a_reload_of_somebody_elses_right_after_ours_makes_no_workers_too_many(make: Make) -> None:
+    apache = make(QUIET, Drained(0, {}))
+    apache.children = Generations(tuple(range(100)), ())  # all of both, while the parent has no pipe
+    assert bring(apache, 40) == ()
 
 
 def test_after_such_a_refusal_nobody_is_asked_to_finish_for_a_minute(make: Make) -> None:

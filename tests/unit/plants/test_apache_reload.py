@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,7 @@ PIPES = frozenset({"pipe:[1]"})
 @pytest.fixture
 def parent(monkeypatch: pytest.MonkeyPatch) -> Parent:
     """One that opens a new pipe when it is told to reload."""
-    pipes = iter([PIPES, frozenset({"pipe:[2]"})])
-    monkeypatch.setattr(reload, "_quiet", lambda parent: next(pipes))
+    pipes = chain([PIPES], repeat(frozenset({"pipe:[2]"})))
     monkeypatch.setattr(reload, "descriptors", lambda pid, kind: next(pipes))
     monkeypatch.setattr(Parent, "check", lambda self: None)
     monkeypatch.setattr(Parent, "signal", lambda self, number: None)
@@ -69,3 +69,35 @@ def test_a_reload_without_any_child_failed_after_all_of_the_wait(
     with pytest.raises(ApplyFailed, match="no new worker within 20 s"):
         reload.reload(parent, clock, reload.Patience(), Standstill(clock, Waiting), PIPES)
     assert clock.now_s() - began_s >= 20.0
+
+
+@pytest.mark.parametrize("his_s", [0.05, 0.5], ids=["before a worker of ours", "after it"])
+def test_a_reload_of_somebody_elses_within_the_wait_is_as_good_as_ours(
+    monkeypatch: pytest.MonkeyPatch, parent: Parent, his_s: float
+) -> None:
+    """As logrotate's: his workers seemed to be of before ours, which were waited for and had gone."""
+    clock, told_s = FakeClock(), list[float]()
+
+    def since_s() -> float:
+        return clock.now_s() - told_s[0]
+
+    def held(pid: int, kind: str) -> frozenset[str]:
+        if not told_s:
+            return PIPES
+        if since_s() < his_s:
+            return frozenset({"pipe:[2]"})
+        return frozenset() if since_s() < his_s + 0.2 else frozenset({"pipe:[3]"})
+
+    def generations(parent: Parent, present: frozenset[str]) -> Generations:
+        there = {6097: "pipe:[1]"}  # serves a long request
+        there |= {6125: "pipe:[2]"} if 0.1 <= since_s() < his_s else {}
+        there |= {6200: "pipe:[3]"} if since_s() >= his_s + 0.3 else {}
+        workers = tuple(pid for pid, pipe in there.items() if pipe in present)
+        return Generations(workers, tuple(there.keys() - {*workers}))
+
+    monkeypatch.setattr(Parent, "signal", lambda self, number: told_s.append(clock.now_s()))
+    monkeypatch.setattr(reload, "descriptors", held)
+    monkeypatch.setattr(reload, "generations", generations)
+    seen = reload.reload(parent, clock, reload.Patience(), Standstill(clock, Waiting), PIPES)
+    assert seen == Generations((6200,), (6097,))
+    assert since_s() < reload.Patience().serve_s

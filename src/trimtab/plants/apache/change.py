@@ -72,6 +72,7 @@ class Change(_change.Change[Attached]):
         threads, limit = apache.limits.threads_per_child, apache.in_force["max_request_workers"]
 
         def within() -> bool:
+            apache.refresh()  # somebody else's reload may be under way, in which all children seem to be new
             return len(apache.generations().workers) * threads <= limit
 
         # mod_cgid's helper looks like a worker until it first runs.

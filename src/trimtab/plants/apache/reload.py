@@ -16,6 +16,7 @@ from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.processes import descriptors
 
 _QUIET_S = 5.0
+_NOBODY = Generations((), ())
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,23 @@ def reload(
         pipes = look(descriptors(parent.pid, "pipe") - before)
         return pipes if len(pipes) >= parent.buckets else frozenset()
 
-    fresh = parent.awaited(clock, patience.reload_s, opened)
-    if not fresh:
+    def now() -> Generations:
+        """The children of the newest generation: somebody else may reload Apache too, and then it holds no pipe."""
+        return generations(parent, pipes) if (pipes := opened()) else _NOBODY
+
+    if not parent.awaited(clock, patience.reload_s, opened):
         raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
-    served = parent.awaited(clock, patience.serve_s, lambda: look(generations(parent, fresh).workers))
+    served = parent.awaited(clock, patience.serve_s, lambda: now().workers)
     standstill.end()
     if served:
-        parent.awaited(clock, patience.drain_s, lambda: look(not generations(parent, fresh).old))
+        parent.awaited(clock, patience.drain_s, lambda: not now().old)
+
+    def settled() -> Generations:
+        return seen if (seen := now()).workers or not served else _NOBODY
+
     # Old ones may hold all the slots until their requests are done. Where there is no child at all, what looked like
     # a worker was mod_cgid's helper, which holds the sockets until it first runs.
-    seen = parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh))
+    seen = parent.awaited(clock, patience.serve_s, settled) or now()
     if not seen:
         raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
     return seen
