@@ -10,15 +10,16 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, give_up
+from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Prepared, Readings, give_up
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
 from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
 from trimtab.plants._edits import StoodDown
+from trimtab.plants._returning_plant import ReturningPlant
 from trimtab.sensors import _eq1
 from trimtab.sensors._metrics import STANDSTILL, STANDSTILL_WAIT
 
 
-class ReloadedPlant(Plant):
+class ReloadedPlant(ReturningPlant):
     """The base of such plants, whose response time is that of Eq. (1) unless they say otherwise.
 
     Before the first change a standstill is expected by the workers that a reload has to end,
@@ -46,11 +47,7 @@ class ReloadedPlant(Plant):
         self._knobs = {knob.name: knob for knob in knobs}
         self._down = StoodDown()
         self._debt: Debt | None = None
-        self._start = self._previous = dict(server.in_force)
-
-    def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for the start."""
-        self._start = {**self._start, **configuration}
+        self._chosen = self._previous = dict(server.in_force)
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and how long the last change stopped the server."""
@@ -177,6 +174,12 @@ class ReloadedPlant(Plant):
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change: its values, who else has set them, and whether it may be made; nothing is touched.
 
+        What is on trial may do harm, so a way back (`goes_back`) waits for nobody: for no edit and no long request,
+        nor for leave to lose what a reload loses, which the end of the run would lose all the same. Nor is it
+        measured anew against memory or connections, which it had room for and others may have taken since. It is
+        refused only where it surely does more harm: where the server would end or have nobody who serves, its own
+        test fails, or the rights are missing.
+
         Raises:
             ApplyRefused: not valid, against a rule among the knobs, or not permitted.
             OperatorEdit: somebody else has set one of the knobs.
@@ -202,20 +205,6 @@ class ReloadedPlant(Plant):
         except (UsageError, ApplyFailed) as error:
             raise ApplyRefused(str(error)) from None
 
-    def goes_back(self, values: Mapping[str, int]) -> bool:
-        """Whether a change brings back what was in force before the one before it, or at the start.
-
-        What is on trial may do harm, so that waits for nobody: for no edit and no long request, nor for leave to lose
-        what a reload loses, which the end of the run would lose all the same. Nor is it measured anew against memory
-        or connections, which it had room for and others may have taken since. It is refused only where it surely
-        does more harm: where the server would end or have nobody who serves, its own test fails, or the rights are
-        missing. Once it is back, the same trial again is no way back.
-
-        Args:
-            values: knob to value, of all knobs that are ours then.
-        """
-        return any(all(one.get(k) == v for k, v in values.items()) for one in (self._start, self._previous))
-
     def commit(self, prepared: Prepared) -> Applied:
         """Brings a prepared change into force by one reload: all of it or nothing.
 
@@ -232,8 +221,7 @@ class ReloadedPlant(Plant):
         except NotBack as error:
             self._debt = error.debt
             give_up(error.why, str(error.why), [error.said])
-        ours = {knob: value for knob, value in self.set_to.items() if knob not in self._down}
-        self._previous = self._start if self.goes_back(ours) else before
+        self.went(before, self.set_to)
         return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
 
     def settle(self) -> None:

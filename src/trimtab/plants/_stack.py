@@ -18,14 +18,16 @@ from dataclasses import replace
 
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject, give_up, take_back
 from trimtab.core.knob import Identity
-from trimtab.core.memory import Need, overfull
+from trimtab.core.memory import Need
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants._edits import StoodDown
+from trimtab.plants._returning_plant import ReturningPlant
 
 _PAUSE_S = 1.0
 """Until parts that did not answer are asked again."""
 
 
-class Stack(Plant):
+class Stack(ReturningPlant):
     """Plants that change as one.
 
     Args:
@@ -48,7 +50,7 @@ class Stack(Plant):
         if len(self._of) < sum(map(len, self._names.values())):
             raise UsageError(f"{self.name}: two parts of one name have a knob of the same name")
         self._extra = tuple(extra)
-        self._start: Configuration = {}
+        self._down = StoodDown()  # the parts know them
         for index, part in enumerate(parts):
             part.in_front = parts[:index][::-1]
 
@@ -101,22 +103,18 @@ class Stack(Plant):
         for part in self.parts:
             with self._names_edits(part):
                 found |= self._outer(part, part.configuration())
-        self._start = self._start or found
+        self._chosen = self._chosen or found
         return found
 
-    def objection(self, configuration: Configuration) -> str:
-        """The first rule of a part that this configuration breaks, or what does not fit into memory together."""
-        own = next((why for part in self.parts if (why := part.objection(self._inner(part, configuration)))), "")
-        return own or self._overfull(configuration)
+    def breach(self, configuration: Configuration) -> str:
+        """The first objection of a part, which sees nothing of the others."""
+        return next((why for part in self.parts if (why := part.objection(self._inner(part, configuration)))), "")
 
     def began_with(self, configuration: Configuration) -> None:
         """Takes what was in force before a killed run for what the operator has chosen, in all parts."""
-        self._start = configuration
+        super().began_with(configuration)
         for part in self.parts:
             part.began_with(self._inner(part, configuration))
-
-    def _overfull(self, configuration: Configuration) -> str:
-        return overfull(self.needs(configuration), self.needs(self._start))
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Memory that the parts need, each called by its part."""
@@ -166,7 +164,8 @@ class Stack(Plant):
             PlantGone: one of them has ended.
         """
         wanted = self.validated(changes)
-        if why := self._overfull({**self.configuration(), **wanted}):
+        then = {**self.configuration(), **wanted}
+        if not self.goes_back(then) and (why := self.overfull(then)):
             raise ApplyRefused(why)
         prepared: list[tuple[Plant, Prepared]] = []
         try:
@@ -205,6 +204,7 @@ class Stack(Plant):
             if isinstance(error, ApplyRefused) and committed:
                 give_up(ApplyFailed(said), said, left)
             give_up(error, said, left)
+        self.went({**in_force, **prepared.before}, in_force)
         return Applied(in_force, self.clock.now_s() - began_s, tuple(notes))
 
     def rollback(self, prepared: Prepared) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.plants.test_mariadb_change import Link, World, attach, fresh
 from trimtab.core.memory import MIB, Room
 from trimtab.errors import ApplyRefused
+from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.plant import Mariadb
 
 __all__ = ["fresh"]
@@ -107,6 +108,34 @@ def test_what_the_operator_has_chosen_can_be_put_back_whatever_has_been_tried_si
     assert plant.objection(chosen) == ""
     plant.apply({"max_connections": chosen["max_connections"]})
     assert plant.configuration() == chosen
+
+
+def test_what_had_room_before_a_trial_goes_back_also_where_others_have_taken_it_since(
+    fresh: Callable[[], World], beside: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Attached, "_await_resize", lambda self, wanted_bytes: None)
+    world = fresh()
+    plant = attach(world)
+    for mib in (4096, 5120):
+        plant.apply({POOL: mib * MIB})
+    beside(5 * GIB)
+    with pytest.raises(ApplyRefused, match="less the 5120 MiB that all else"):
+        plant.apply({POOL: 4224 * MIB})
+    plant.apply({POOL: 4096 * MIB})
+    assert world.values()[POOL] == 4096 * MIB
+    with pytest.raises(ApplyRefused, match="less the 5120 MiB that all else"):
+        plant.apply({POOL: 5120 * MIB})
+
+
+def test_a_way_back_that_would_refuse_connections_is_refused_all_the_same(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = attach(fresh())
+    for connections in (101, 201):
+        plant.apply({"max_connections": connections})
+    crowded(monkeypatch, 140)
+    with pytest.raises(ApplyRefused, match="max_connections 101 is less than the 151 to plan for"):
+        plant.apply({"max_connections": 101})
 
 
 @pytest.mark.parametrize(("most", "said"), [(149, False), (150, True)])

@@ -429,10 +429,10 @@ class Hungry(MemoryPlant):
     def __init__(self, name: str, where: str = "the machine", node: str = "") -> None:
         super().__init__()
         self.name = self.tier = name
-        self.where, self.node = where, node
+        self.where, self.node, self.left = where, node, 100
 
     def needs(self, configuration: Mapping[str, int]) -> tuple[Need, ...]:
-        return (Need("workers", configuration["workers"], self.where, 100),)
+        return (Need("workers", configuration["workers"], self.where, self.left),)
 
 
 def test_parts_that_share_a_memory_have_to_fit_into_it_together() -> None:
@@ -457,3 +457,19 @@ def test_what_does_not_fit_from_the_start_on_is_the_operators_choice() -> None:
     stack.apply({"web.workers": 50, "db.workers": 70})
     with pytest.raises(ApplyRefused, match="together more than"):
         stack.apply({"web.workers": 51})
+
+
+def test_what_had_room_before_a_trial_goes_back_also_where_others_have_taken_it_since() -> None:
+    web, db = Hungry("web"), Hungry("db")
+    stack = Stack(web, db)
+    stack.apply({"web.workers": 40, "db.workers": 20})
+    stack.apply({"web.workers": 60})
+    web.left = 50
+    for trial in ({"web.workers": 59}, {"web.workers": 40, "db.workers": 19}):
+        with pytest.raises(ApplyRefused, match="together more than"):
+            stack.apply(trial)
+    stack.apply({"web.workers": 40})
+    assert (web.values["workers"], db.values["workers"]) == (40, 20)
+    with pytest.raises(ApplyRefused, match="together more than"):
+        stack.apply({"web.workers": 60})
+    stack.apply({"web.workers": 10, "db.workers": 10})

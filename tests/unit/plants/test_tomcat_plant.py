@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from tests._jvm import ENDPOINT, Bench, bench
 from tests._memory_plant import FakeClock
 from tests.unit.plants.test_tomcat_change import of_this_process
 from trimtab.core import Prepared, take_back
 from trimtab.core.memory import MIB, Need
-from trimtab.errors import ApplyFailed, PlantGone
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.plant import Tomcat
+
+__all__ = ["bench"]
 
 
 class Server:
@@ -97,3 +100,15 @@ def test_what_was_in_force_before_a_killed_run_is_refused_by_no_rule_though_it_f
     plant.began_with({"threads": 200})
     assert plant.objection({"threads": 200}) == ""
     assert "more than 90%" in plant.objection({"threads": 201})
+
+
+def test_what_had_room_before_a_trial_goes_back_also_where_there_are_more_connections_since(bench: Bench) -> None:
+    plant = bench.attach()
+    for mib in (0.5, 1.0):
+        plant.apply({"read_buffer_bytes": int(mib * MIB)})
+    bench.jvm.beans[ENDPOINT]["connectionCount"] = 1000
+    with pytest.raises(ApplyRefused, match="the buffers of 1024 connections"):
+        plant.apply({"read_buffer_bytes": 3 * MIB // 4})
+    assert plant.apply({"read_buffer_bytes": MIB // 2}).configuration["read_buffer_bytes"] == MIB // 2
+    with pytest.raises(ApplyRefused, match="the buffers of 1024 connections"):
+        plant.apply({"read_buffer_bytes": MIB})

@@ -18,6 +18,7 @@ from trimtab.core.memory import Need, foreseen, overfull
 from trimtab.errors import ApplyRefused, NotMeasured, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import make_directory
+from trimtab.plants._returning_plant import ReturningPlant
 from trimtab.plants.mariadb import knobs, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
@@ -37,7 +38,7 @@ _MOMENT_S = 2.0
 """In which one that does not stall answers the least question."""
 
 
-class Mariadb(Plant):
+class Mariadb(ReturningPlant):
     """A running MariaDB.
 
     Args:
@@ -152,14 +153,15 @@ class Mariadb(Plant):
         self._down.tell(self._set)
         return {name: now[name] for name in self._knobs}
 
-    def objection(self, configuration: Configuration) -> str:
-        """Why this configuration cannot work: descriptors or memory that there are not, too few connections or pages.
+    def breach(self, configuration: Configuration) -> str:
+        """Why this configuration cannot work: descriptors that there are not, too few connections or pages.
 
         Connections that are refused send no statements, so that the mean time of a statement looks the better for it.
         Pages that a smaller buffer pool drops are missed for hours, and nothing is gained by it where memory is not
         short.
 
-        What is so already in the configuration at the start is no reason: the operator has chosen it.
+        What is so already in the configuration at the start is no reason: the operator has chosen it. It all holds
+        of a way back too, which would do this harm now.
         """
         there = self._mariadb.there
         files = there["open_files_limit"].value
@@ -177,11 +179,7 @@ class Mariadb(Plant):
             return (
                 f"a buffer pool of {pool >> 20} MiB drops pages: it holds {pages >> 20} MiB, and memory is not short"
             )
-        return overfull(self.needs(configuration), self.needs(self._chosen))
-
-    def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for what the operator has chosen."""
-        self._chosen = {**self._chosen, **configuration}
+        return ""
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Its caches, and the buffers of its connections."""
@@ -216,8 +214,7 @@ class Mariadb(Plant):
         if not moved:
             return Prepared(wanted, {name: now[name] for name in wanted})
         self._mariadb.look_around()
-        if why := self.objection({**now, **moved}):
-            raise ApplyRefused(why)
+        self.require_fit({**now, **moved})
         if lacking := self._mariadb.unprivileged(moved):
             raise ApplyRefused(self._grant(lacking))
         try:
@@ -254,6 +251,7 @@ class Mariadb(Plant):
         except BaseException as error:
             self._go_back(before, was, error)
             raise
+        self.went({**self._known, **before}, self._known)
         return Applied(self.configuration(), self.clock.now_s() - began_s, costs)
 
     def rollback(self, prepared: Prepared) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from trimtab.core import Clock, Configuration, Prepared, Sensor
-from trimtab.core.memory import Need, overfull, under
+from trimtab.core.memory import Need, under
 from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
@@ -126,7 +126,7 @@ class Nginx(ReloadedPlant):
         room = configuration.get("worker_connections", 2 * most)
         if room < 2 * most:
             return f"worker_connections {room} is less than twice the {most} connections that were open at a time"
-        return overfull(self.needs(configuration), self.needs(self._server.finishing.start))
+        return self.overfull(configuration)
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """What processes keep for connections, twice: a reload has old ones and new ones at a time."""

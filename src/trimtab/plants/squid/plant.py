@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Sensor
-from trimtab.core.memory import Need, overfull, under
+from trimtab.core.memory import Need, under
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
@@ -70,7 +70,6 @@ class Squid(IncludedPlant):
         disk = attached.loaded.all("cache_dir")
         if may_restart and disk:
             raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
-        self._chosen = dict(attached.in_force)
         policies = attached.program.policies() if may_restart else ()
         super().__init__(
             clock,
@@ -120,16 +119,8 @@ class Squid(IncludedPlant):
         return queue, Resources(self.pid, self.clock), *pages
 
     def objection(self, configuration: Mapping[str, int]) -> str:
-        """Why these values make no sense together, or do not fit into memory; empty when they do.
-
-        What does not fit in the configuration at the start is no reason: the operator has chosen it.
-        """
-        return knobs.objection(configuration) or overfull(self.needs(configuration), self.needs(self._chosen))
-
-    def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for what the operator has chosen."""
-        super().began_with(configuration)
-        self._chosen = {**self._chosen, **configuration}
+        """Why these values make no sense together, or do not fit into memory; empty when they do."""
+        return knobs.objection(configuration) or self.overfull(configuration)
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """The memory cache, and what is around its objects."""

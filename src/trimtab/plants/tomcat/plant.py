@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
-from trimtab.core.memory import Need, overfull
+from trimtab.core import Applied, Clock, Configuration, Knob, Prepared, Readings, Sensor
+from trimtab.core.memory import Need
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants._edits import StoodDown
+from trimtab.plants._returning_plant import ReturningPlant
 from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
@@ -33,7 +34,7 @@ _MOMENT_S = 2.0
 """In which one that does not stall answers."""
 
 
-class Tomcat(Plant):
+class Tomcat(ReturningPlant):
     """A running Tomcat.
 
     Args:
@@ -57,7 +58,7 @@ class Tomcat(Plant):
         self._tomcat = attached
         self._journal = attached.journal
         self._known = attached.in_force()
-        self._found = dict(self._known)
+        self._chosen = dict(self._known)
         self._asked: dict[str, int] = {}
         self._unfinished: dict[str, int] = {}
         self._start: dict[str, int] = {}
@@ -108,17 +109,9 @@ class Tomcat(Plant):
         """Response time and wait for a thread, by Little's law."""
         return response.derived(readings)
 
-    def objection(self, configuration: Configuration) -> str:
-        """Which rule among the knobs this breaks, or what does not fit into memory; empty for neither.
-
-        What does not fit in the configuration at the start is no reason: the operator has chosen it.
-        """
-        why = knobs.objection(self._tomcat.dials, configuration)
-        return why or overfull(self.needs(configuration), self.needs(self._found))
-
-    def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for what the operator has chosen."""
-        self._found = {**self._found, **configuration}
+    def breach(self, configuration: Configuration) -> str:
+        """Which rule among the knobs this breaks; empty for none."""
+        return knobs.objection(self._tomcat.dials, configuration)
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Heap for the buffers of as many connections as there were at once so far, and memory for spare threads."""
@@ -160,8 +153,7 @@ class Tomcat(Plant):
         before = {name: now[name] for name in wanted}
         if before == wanted:
             return Prepared(wanted, before)
-        if why := self.objection({**now, **wanted}):
-            raise ApplyRefused(why)
+        self.require_fit({**now, **wanted})
         try:
             self.check_permissions()
         except UsageError as error:
@@ -180,6 +172,7 @@ class Tomcat(Plant):
         began_s = self.clock.now_s()
         self._start = {**prepared.before, **self._start}
         notes = self._change(prepared.detail, prepared.changes)
+        self.went(prepared.detail, {**prepared.detail, **prepared.changes})
         return Applied(self.configuration(), self.clock.now_s() - began_s, notes)
 
     def rollback(self, prepared: Prepared) -> None:
