@@ -35,8 +35,22 @@ class NoteKind(StrEnum):
 UNRESTORED = "could not restore the configuration"
 """The beginning of a note on what could not be put back at the end of a run."""
 RESTORED = "the configuration from before the run is in force again"
-NOTHING_LEFT = "the server has ended, and nothing that trimtab had changed is left for its next start"
-"""What is said where what a run had changed was put back, and where no server is left that could have it in force."""
+_NOTHING_LEFT = "nothing that trimtab had changed is left for its next start"
+
+
+def restored(status: Status, detail: str, servers: int) -> str:
+    """What is said where what a run had changed was put back, or has gone with the server.
+
+    Args:
+        status: how the run ended.
+        detail: which server has ended, where one has.
+        servers: how many the run was about.
+    """
+    if status is not Status.GONE:
+        return RESTORED
+    if servers < 2:
+        return f"the server has ended, and {_NOTHING_LEFT}"
+    return f"{detail}, and {_NOTHING_LEFT}; all others are as they were before the run"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from trimtab.core.rules import within_rules
 from trimtab.decision import Decider, Decision, Oversight, Standing
 from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, StoreError
 from trimtab.events import (
-    NOTHING_LEFT,
     RESTORED,
     UNRESTORED,
     Event,
@@ -29,6 +28,7 @@ from trimtab.events import (
     Stamp,
     Status,
     WindowDone,
+    restored,
 )
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past, withdrawn
@@ -139,9 +139,9 @@ class Loop:
             self._recorder.finish(self._at_end(Outcome(Status.FAILED, str(error), self._windows, self._restore())))
             raise
         wanted = self._settings.restore or status in (Status.FAILED, Status.GONE)
-        said = NOTHING_LEFT if status is Status.GONE else RESTORED
-        restored = self._restore(said) if wanted else self._put_back()
-        outcome = self._at_end(Outcome(status, detail, self._windows, restored))
+        said = restored(status, detail, len(self._plant.subjects))
+        is_back = self._restore(said) if wanted else self._put_back()
+        outcome = self._at_end(Outcome(status, detail, self._windows, is_back))
         self._recorder.finish(outcome)
         return outcome
 
@@ -389,14 +389,14 @@ class Loop:
         """Puts back the configuration before the run; True when that was done, of which `said` is the note."""
         if not self._touched:
             return False
-        text, restored = said, True
+        text, is_back = said, True
         try:
             self._plant.restore()
         except Exception as error:  # a defect too: how the run ended is stored all the same
             text = self.unrestored = f"{UNRESTORED}: {error}"
-            restored = False
+            is_back = False
         self._note_if_possible(NoteKind.RESTORE, text)
-        return restored
+        return is_back
 
 
 def _finished(made: Decision, state: MoveState) -> str:

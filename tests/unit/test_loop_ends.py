@@ -10,7 +10,7 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
-from trimtab.core import Applied, Knob, Move, MoveState, Objective, Trial, Window
+from trimtab.core import Applied, Knob, Move, MoveState, Objective, Subject, Trial, Window
 from trimtab.decision import Standing
 from trimtab.errors import ApplyRefused, NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
 from trimtab.events import Event, Note, NoteKind, Outcome, Status
@@ -236,6 +236,20 @@ def hung_up(event: Event) -> None:
     """Every note meets a terminal that is gone."""
     if isinstance(event, Note):
         raise OSError(5, "Input/output error")
+
+
+def test_of_a_stack_it_is_said_which_server_has_ended_and_that_the_others_are_as_they_were() -> None:
+    class Pair(MemoryPlant):
+        @property
+        def subjects(self) -> tuple[Subject, ...]:
+            return Subject("apache", 7, tier="web"), Subject("mariadb", 8, tier="db")
+
+    run, gone = Run(Pair()), PlantGone("db: MariaDB (pid 8) has ended")
+    run.plant.fake_clock.at.append((15.0, lambda: setattr(run.plant, "configuration_error", gone)))
+    assert run.go().restored
+    (note,) = run.notes(NoteKind.RESTORE)
+    assert note.text.startswith("db: MariaDB (pid 8) has ended, and nothing that trimtab had changed is left")
+    assert note.text.endswith("; all others are as they were before the run")
 
 
 @pytest.mark.parametrize("good", [10, 30])

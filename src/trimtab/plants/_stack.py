@@ -19,7 +19,7 @@ from dataclasses import replace
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject, give_up, take_back
 from trimtab.core.knob import Identity
 from trimtab.core.memory import Need
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._returning_plant import ReturningPlant
 
@@ -101,7 +101,7 @@ class Stack(ReturningPlant):
         """
         found: dict[str, int] = {}
         for part in self.parts:
-            with self._names_edits(part):
+            with self._telling_of(part):
                 found |= self._outer(part, part.configuration())
         self._chosen = self._chosen or found
         return found
@@ -171,7 +171,7 @@ class Stack(ReturningPlant):
         try:
             for part in self.parts:
                 if own := self._inner(part, wanted):
-                    with self._names_edits(part):
+                    with self._telling_of(part):
                         prepared.append((part, part.prepare(own)))
         except BaseException:
             take_back(prepared)
@@ -287,12 +287,14 @@ class Stack(ReturningPlant):
         return {self._names[part].get(name, name): value for name, value in values.items()}
 
     @contextlib.contextmanager
-    def _names_edits(self, part: Plant) -> Iterator[None]:
-        """Says which knob of this stack the operator has edited."""
+    def _telling_of(self, part: Plant) -> Iterator[None]:
+        """Says which knob of this stack the operator has edited, or which part has ended."""
         try:
             yield
         except OperatorEdit as error:
             raise OperatorEdit(self._names[part].get(error.knob, error.knob), str(error)) from error
+        except PlantGone as error:
+            raise PlantGone(f"{_called(part)}: {error}") from error
 
 
 def _silent(part: Plant) -> bool:

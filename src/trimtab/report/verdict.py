@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trimtab.core import Limit, Objective, Verdict, Window
-from trimtab.events import NOTHING_LEFT, RESTORED, Status
+from trimtab.events import restored
 from trimtab.referee import Course
 from trimtab.referee.estimate import MARGIN, SMALL_GAIN, Effect
 from trimtab.referee.experiment import compared
@@ -132,7 +132,7 @@ def _changed(track: Track) -> Judged:
 def _left(track: Track, found: Judged) -> Judged:
     """The verdict, and what the run has left in force where that is another than it would be by the verdict."""
     if track.run.restored:
-        said = NOTHING_LEFT if track.run.status is Status.GONE else RESTORED
+        said = restored(track.run.status, track.run.detail, len(track.run.plan.subjects))
     elif track.unrestored:
         said = track.unrestored
     elif track.run.unfinished and (track.applied() or track.cut_short):

@@ -165,6 +165,14 @@ def test_a_single_plant_is_not_changed_either(raised: Raised, phase: str) -> Non
     assert one.values == {"workers": 10, "timeout": 100}
 
 
+def test_of_a_part_that_has_ended_it_is_said_which() -> None:
+    _, two, stack = stacked()
+    two.configuration_error = PlantGone("MariaDB (pid 7) has ended")
+    for asked in (stack.configuration, partial(stack.apply, {"one_workers": 20})):
+        with pytest.raises(PlantGone, match=r"^two: MariaDB "):
+            asked()
+
+
 def test_what_the_operator_sets_in_the_middle_of_a_change_is_left_to_him_and_the_rest_goes_back() -> None:
     one, two, stack = stacked()
 

@@ -9,7 +9,7 @@ from tests._curve import NAME
 from tests._stored_runs import always, track_of, whole, write_run
 from trimtab.core import Limit, Objective, Readings, Verdict
 from trimtab.core.trial import MoveState
-from trimtab.events import UNRESTORED, Note, NoteKind, Outcome, Status
+from trimtab.events import UNRESTORED, Note, NoteKind, Outcome, Status, restored
 from trimtab.report.text import shown
 from trimtab.report.track import Track, tracks
 from trimtab.report.verdict import Judged, compare, interval
@@ -194,6 +194,13 @@ def test_what_was_put_back_at_the_end_is_said(status: Status, said: str) -> None
     run = write_run(store, "x", always(whole(1.0)), moves=[(2, 40, MoveState.APPLIED)], controller="fuzzy")
     store.finish(run, Outcome(status, "", 10, True))
     assert compare({"x": tracks(store, [run])}, Objective()).headline.endswith(f"; {said}")
+
+
+def test_of_a_stack_it_is_said_which_server_has_ended_and_what_of_the_others() -> None:
+    assert restored(Status.GONE, "db: MariaDB (pid 7) has ended", 2) == (
+        "db: MariaDB (pid 7) has ended, and nothing that trimtab had changed is left for its next start; "
+        "all others are as they were before the run"
+    )
 
 
 def test_repeats_of_one_label_are_judged_each_by_itself_and_then_together() -> None:
