@@ -119,6 +119,26 @@ def test_that_applications_that_apache_runs_begin_anew_is_said(tmp_path: Path, l
 
 
 @pytest.mark.parametrize(
+    ("mpm", "line", "said"),
+    [
+        ("prefork", "RemoteIPHeader X-Forwarded-For", True),
+        ("prefork", "RemoteIPProxyProtocol On", True),
+        ("prefork", "RemoteIPProxyProtocol Off", False),
+        ("event", "RemoteIPHeader X-Forwarded-For", False),
+        ("prefork", "LoadModule remoteip_module modules/mod_remoteip.so", False),
+    ],
+)
+def test_that_health_checks_of_a_proxy_in_front_may_fail_within_a_change_is_said(
+    tmp_path: Path, mpm: str, line: str, said: bool
+) -> None:
+    apache = object.__new__(Attached)
+    apache.limits, apache.notes = read(tmp_path, mpm, line), []
+    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    apache._cautions()
+    assert any(note.startswith(f"requests come through a proxy ({tmp_path}") for note in apache.notes) is said
+
+
+@pytest.mark.parametrize(
     ("persist", "lost"), [("", True), ("BalancerPersist Off", True), ("BalancerPersist On", False)]
 )
 def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(

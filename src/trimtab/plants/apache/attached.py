@@ -27,6 +27,8 @@ _BRIEF_S = 1.0
 """A program that takes longer to read its configuration is not only slow to start."""
 BY_HAND = "apachectl graceful"
 """How an operator reloads it."""
+_BEHIND_A_PROXY = ("remoteipheader", "remoteipproxyprotocol")
+"""Directives of mod_remoteip that nobody sets but for a proxy in front."""
 STARTED_WITH = "it keeps the ServerLimit and ThreadLimit with which it was started: stop and start it for other ones"
 """AH00179 in its log, "changing ServerLimit to 400 from original value of 150 not allowed during restart"."""
 
@@ -245,6 +247,12 @@ class Attached:
             self.notes.append(
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
                 "a 500 (AH10246)"
+            )
+        proxied = [d for d in self._config.named(*_BEHIND_A_PROXY) if d.args and d.args[0].lower() != "off"]
+        if proxied and self.limits.mpm == "prefork":
+            self.notes.append(
+                f"requests come through a proxy ({proxied[0].where}): a change to fewer workers while many are busy "
+                "lets none begin for a second or two, within which its health checks must not take this server out"
             )
         if applications := hazards.restarted(self._config):
             self.notes.append(
