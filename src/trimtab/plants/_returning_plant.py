@@ -26,8 +26,8 @@ class ReturningPlant(Plant):
     """Knobs that stand down."""
 
     def began_with(self, configuration: Configuration) -> None:
-        """Takes what was in force before a killed run for what the operator has chosen."""
-        self._chosen = {**self._chosen, **configuration}
+        """Takes what was in force before a killed run for what the operator has chosen; its trial is no way back."""
+        self._chosen = self._previous = {**self._chosen, **configuration}
 
     def breach(self, configuration: Configuration) -> str:
         """Which rule this breaks that a way back keeps too, where no test of the server's does; empty for none."""

@@ -348,6 +348,17 @@ def test_a_trial_that_was_taken_back_is_no_way_back_when_it_is_tried_again(fresh
     assert not plant.goes_back({"workers": 30})
 
 
+def test_the_trial_of_a_killed_run_is_no_way_back_to_one_that_goes_on_with_it(fresh: Callable[[], Server]) -> None:
+    server, _ = begun(fresh, [{"workers": 20}])
+    later = Filed(server)
+    later.began_with(START)
+    later.undo_leftover()
+    later.against = "does not fit into memory"
+    with pytest.raises(ApplyRefused, match="does not fit"):
+        later.apply({"workers": 20})
+    assert later.configuration() == START
+
+
 def test_a_way_back_waits_for_nobody_and_may_lose_what_a_trial_may_not(fresh: Callable[[], Server]) -> None:
     """An operator may bring into force in mid-run what makes a reload lose requests."""
     _, plant = begun(fresh, [{"workers": 20}])
