@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import select
 import signal
 import subprocess
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +84,19 @@ def test_a_flood_before_it_has_connected_is_no_connection(talk: Talk, monkeypatc
     monkeypatch.setattr(Jmx, "close", lambda self: self._client.kill())
     with pytest.raises(UsageError, match="cannot be attached to: it does not answer"):
         talk(FLOOD)
+
+
+def test_the_program_is_compiled_without_a_disk_which_may_be_full(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compiled(command: list[str], **options: Any) -> None:
+        Path(options["cwd"], "Jmx.class").write_bytes(b"compiled")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(module, "java", lambda: "java")
+    monkeypatch.setattr(subprocess, "run", compiled)
+    with zipfile.ZipFile(io.BytesIO(module._compiled.__wrapped__())) as jar:
+        assert jar.read("Jmx.class") == b"compiled"
 
 
 def test_a_java_that_cannot_run_the_program_is_said_and_what_it_must_be(talk: Talk) -> None:
