@@ -51,6 +51,11 @@ def location(main: Path, chosen: Path | None = None) -> Path:
     return snippet.location(Program(Path("/usr/sbin/squid"), main, "squid"), found, knobs.values(found), chosen)
 
 
+def test_what_no_file_can_be_called_in_an_acl_is_no_list_of_it(main: Path) -> None:
+    """Nor is one that may not be looked at, which is an error of the same kind."""
+    assert values(main, f'acl long browser "/{"x" * 300}"\nacl one src "{main.parent}/missing"\n') == {}
+
+
 def test_where_nothing_is_set_it_is_what_debian_ships(main: Path) -> None:
     assert values(main, "") == {}
 

@@ -6,6 +6,7 @@ else could change is read (`trimtab.trust`). Source: `parseOneConfigFile` in src
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -86,7 +87,7 @@ class _Reader:
     def _lists(self, value: str) -> None:
         """The lists that an acl has in files of their own, by their stamps: Squid reads them in a reload too."""
         for path in map(Path, _LIST.findall(value)):
-            if path.is_file():
+            if os.path.isfile(path):  # also where it may not be looked at
                 self.out.stamps[path] = seen = stamp(path)
                 self.out.settings.append(Setting("", str(seen), path, 0))
 
