@@ -201,4 +201,23 @@ def test_that_members_which_health_checks_have_taken_out_come_back_has_to_be_acc
     main.write_text(f"<Proxy balancer://shop>\n{line}\n</Proxy>\n")
     said = ended(evaluate(Origin(main, tmp_path)), 1, False)
     assert (f"that health checks ({main}:2) have taken out" in said) is forgotten
-    assert ("'BalancerPersist On' keeps them out" in said) is forgotten
+    assert ("'BalancerPersist On' in each virtual host that uses them keeps them out" in said) is forgotten
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "kept"),
+    [
+        ("BalancerPersist On", "ProxyPass / balancer://shop/", False),
+        ("", "ProxyPass / balancer://shop/\nBalancerPersist On", True),
+        ("BalancerPersist On", "RewriteRule ^ balancer://shop/ [P]", False),
+        ("BalancerPersist On\nProxyPass / balancer://shop/", "", False),
+        ("BalancerPersist On\nProxyPass / balancer://shop/", "BalancerPersist On", True),
+    ],
+)
+def test_a_virtual_host_keeps_members_out_by_a_line_of_its_own_alone(
+    tmp_path: Path, outside: str, inside: str, kept: bool
+) -> None:
+    main, member = tmp_path / "main.conf", "BalancerMember http://127.0.0.1:8080 hcmethod=GET"
+    host = f"<VirtualHost *:80>\nServerName shop\n{inside}\n</VirtualHost>\n"
+    main.write_text(f"<Proxy balancer://shop>\n{member}\n</Proxy>\n{outside}\n{host}")
+    assert (ended(evaluate(Origin(main, tmp_path)), 1, False) == "") is kept

@@ -263,6 +263,6 @@ class Attached:
         if managers and not hazards.keeps_members(self._config):
             self.notes.append(
                 f"what was set at balancer-manager ({managers[0].where}), such as a member out of service, is lost "
-                "by every change: 'BalancerPersist On' keeps it"
+                "by every change: 'BalancerPersist On' in each virtual host that uses one keeps it"
             )
         self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]

@@ -24,6 +24,7 @@ _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificate
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
 _MEMBERS, _CHECKED = ("balancermember", "proxypass", "proxyset"), re.compile(r"hcmethod=(?!none$)|hctemplate=", re.I)
+_OF_A_HOST = ("servername", "documentroot")
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
 _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
@@ -93,7 +94,7 @@ def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
     if (where := _checked(configuration)) and not keeps_members(configuration):
         lost.append(
             f"sends requests to members of balancers that health checks ({where}) have taken out, until the next "
-            "check ('BalancerPersist On' keeps them out)"
+            "check ('BalancerPersist On' in each virtual host that uses them keeps them out)"
         )
     return f"a reload {' and '.join(lost)}" if lost else ""
 
@@ -109,9 +110,22 @@ def restarted(configuration: Configuration) -> str:
 
 
 def keeps_members(configuration: Configuration) -> bool:
-    """Whether members of balancers are after a reload as they were before it."""
-    said = [one.args[0].lower() for one in configuration.named("balancerpersist") if one.args]
-    return said[-1:] == ["on"]
+    """Whether members of balancers are after a reload as they were before it, in each host that uses them.
+
+    A virtual host inherits balancers and the way to them, and BalancerPersist it does not (`merge_proxy_config` in
+    modules/proxy/mod_proxy.c).
+    """
+    said = {_host(one): one.args[0].lower() for one in configuration.named("balancerpersist") if one.args}
+    using = {_host(one) for one in configuration.directives if any("balancer://" in word for word in one.args)}
+    if () in using:
+        using |= {_host(one) for one in configuration.named(*_OF_A_HOST)}
+    return "on" in said.values() and all(said.get(host) == "on" for host in using)
+
+
+def _host(one: Directive) -> tuple[object, ...]:
+    """The virtual host in which a directive stands, of which several may have one address; empty outside of them."""
+    within = [section for section in one.context if section[0] == "virtualhost"]
+    return (one.file, *within) if within else ()
 
 
 def _checked(configuration: Configuration) -> str:
