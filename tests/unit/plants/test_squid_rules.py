@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+from itertools import chain, repeat
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,13 +14,16 @@ import pytest
 
 from tests._memory_plant import FakeClock
 from trimtab.core.memory import MIB, Room
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._included_files import Files
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._program import Verdict
 from trimtab.plants.squid import attached
+from trimtab.plants.squid import held as held_open
+from trimtab.plants.squid import reload as reloading
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.plant import Squid
+from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.reload import Patience
 
 from .test_squid_configuration import DEBIAN
@@ -116,3 +123,54 @@ def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkey
     assert len(server.notes()) == 1 and not verdicts[2:]
     with pytest.raises(UsageError, match=r"takes 7\.0 s"):
         server.permitted(accept_lost=False)
+
+
+HIS, OURS = ({f"socket:[{number}]": ("0.0.0.0", 3128)} for number in (1, 2))
+
+
+class Reloading(SquidMaster):
+    """A Squid of which somebody else's reload is under way: it listens nowhere at the first looks."""
+
+    ends = True
+
+    def check(self) -> None:
+        pass
+
+    def worker(self) -> int:
+        return 7
+
+    def ports(self) -> dict[str, tuple[str, int]]:
+        return next(self.__dict__.setdefault("seen", chain([{}, {}], repeat(HIS if self.ends else {}))))
+
+    def signal(self, number: int) -> None:
+        self.__dict__["seen"] = chain([HIS, {}], repeat(OURS))
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch) -> Reloading:
+    monkeypatch.setattr(reloading, "hindrances", lambda master: [])
+    monkeypatch.setattr(reloading, "held", lambda master: contextlib.nullcontext())
+    return Reloading(812, 1, Path("/usr/sbin/squid"), ("squid",), 0)
+
+
+def test_the_end_of_somebody_elses_reload_is_not_taken_for_that_of_ours(master: Reloading) -> None:
+    """Our own was still to come then, and nobody held the ports open for it."""
+    assert reloading.reload(master, FakeClock(), Patience()) == ()
+    assert master.ports() == OURS
+
+
+def test_while_somebody_elses_reload_does_not_end_ours_is_put_off(
+    master: Reloading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reloading, "ends", False)
+    with pytest.raises(ApplyLater, match="listened nowhere for 20 s, as in a reload: not reloaded"):
+        reloading.reload(master, FakeClock(), Patience())
+
+
+def test_of_a_squid_that_listens_nowhere_just_now_it_is_not_said_that_its_ports_can_be_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_open, "held", lambda master: contextlib.nullcontext(()))
+    monkeypatch.setattr(Reloading, "worker", lambda self: os.getpid())
+    with pytest.raises(UsageError, match="listens nowhere just now"):
+        held_open.hindrances(Reloading(812, 1, Path("/usr/sbin/squid"), ("squid",), 0))

@@ -31,6 +31,7 @@ class Change(IncludedChange[Attached]):
         """Reloads, and makes sure that the intended values are in force.
 
         Raises:
+            ApplyLater: somebody else's reload is under way and does not end.
             ApplyFailed: it is not, or Squid did not reload in time.
             PlantGone: it has ended.
         """

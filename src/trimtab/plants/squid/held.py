@@ -29,13 +29,15 @@ def hindrances(master: SquidMaster) -> list[str]:
     """Reasons why the ports cannot be kept open, each with a remedy; none when they can.
 
     Raises:
-        UsageError: not permitted.
+        UsageError: not permitted, or it listens nowhere just now.
     """
     worker, found = master.worker(), []
     try:
         if os.stat(f"/proc/{worker}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino:
             return ["Squid is in another network namespace"]
         with held(master) as sockets:
+            if not sockets:
+                raise UsageError("Squid listens nowhere just now, as in the middle of a reload by somebody else")
             if not all(one.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) for one in sockets):
                 found.append("add 'worker-queues' to every http_port and https_port and reload Squid once")
         migrates = _MIGRATE.read_text(encoding="ascii").strip() == "1"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, UsageError
 from trimtab.plants.squid.held import held, hindrances
 from trimtab.plants.squid.process import SquidMaster
 
@@ -59,11 +59,14 @@ def reload(master: SquidMaster, clock: Clock, patience: Patience) -> tuple[str, 
         What the user should know, one line each.
 
     Raises:
+        ApplyLater: somebody else's reload is under way and does not end; it was not asked to.
         ApplyFailed: it did not listen in time, or its worker has ended.
         PlantGone: it has ended.
         UsageError: not permitted.
     """
-    worker, before, kept = master.worker(), master.ports(), not hindrances(master)
+    if not (before := master.awaited(clock, patience.reload_s, master.ports)):
+        raise ApplyLater(f"Squid has listened nowhere for {patience.reload_s:g} s, as in a reload: not reloaded")
+    worker, kept = master.worker(), not hindrances(master)
     resets, began_s = _resets(), clock.now_s()
     with held(master) if kept else contextlib.nullcontext():
         master.signal(signal.SIGHUP)
