@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -439,7 +439,7 @@ def http_connection(bed: Bed) -> Iterator[None]:
 @pytest.mark.root
 def test_with_two_settings_of_the_operators_no_connection_is_lost_by_a_change() -> None:
     with private(kept_queue=True) as bed, migrating():
-        squid = bed.attach(accept_lost=False)
+        squid = bed.attach()
         assert any("keeps the listening ports open" in note for note in squid.notes)
         clients = Clients(bed.testbed.port, 8)
         for cache_mem in (16, 17, 18):
@@ -447,11 +447,14 @@ def test_with_two_settings_of_the_operators_no_connection_is_lost_by_a_change() 
         assert set(clients.stop()) == {"HTTP/1.1 200 OK"}
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("peer", [True, False])
-def test_what_a_reload_may_do_to_requests_with_a_body_is_said_of_a_squid_with_a_peer(peer: bool) -> None:
-    with SquidTestbed(SquidSpec(origin_port=9 if peer else None)) as server:
-        squid = Squid.attach(SystemClock(), server.pid, accept_lost=True)
+def test_a_reload_that_cuts_requests_on_their_way_to_a_peer_has_to_be_accepted(peer: bool) -> None:
+    with SquidTestbed(SquidSpec(origin_port=9 if peer else None, kept_queue=True)) as server, migrating():
+        squid, said = Squid.attach(SystemClock(), server.pid), r"cache_peer \(.* 502 .*--accept-lost-connections"
         assert any("may be answered 502" in note for note in squid.notes) == peer
+        with pytest.raises(UsageError, match=said) if peer else nullcontext():
+            squid.check_permissions()
 
 
 @pytest.mark.root

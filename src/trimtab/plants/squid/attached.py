@@ -124,13 +124,14 @@ class Attached(IncludedServer[Configuration]):
         return verdict
 
     def permitted(self, accept_lost: bool) -> None:
-        """Makes sure that Squid may be reloaded, that no connection is lost by it, and none waits for long.
+        """Makes sure that Squid may be reloaded, that nothing is lost by it, and nobody waits for long.
 
         It has one thread, which serves nobody while it reads its configuration: with a list of some hundred thousand
-        domains that is ten seconds.
+        domains that is ten seconds. What waits for a cache_peer's reply may fail; most pages it asks for once more,
+        but never what came with a body (`FwdState::checkRetriable` in src/FwdState.cc).
 
         Args:
-            accept_lost: whether connections may be lost.
+            accept_lost: whether connections and requests may be lost.
 
         Raises:
             UsageError: it may not; the message says what is needed.
@@ -142,6 +143,8 @@ class Attached(IncludedServer[Configuration]):
                 "a reload closes the listening ports for a moment, and connections that come or wait then are lost: "
                 f"{' and '.join(why)}, or accept it with --accept-lost-connections"
             )
+        if not accept_lost and (cut := self._cuts()):
+            raise UsageError(f"{cut}: accept it with --accept-lost-connections")
         if math.isinf(self.reading_s):
             self.test()
         if not accept_lost and self._reads_long:
@@ -158,11 +161,7 @@ class Attached(IncludedServer[Configuration]):
             if why
             else "every change is a reload, through which trimtab keeps the listening ports open"
         ]
-        if self.loaded.all("cache_peer"):
-            found.append(
-                "a request with a body (POST, PUT) that is just being passed on to a cache_peer when Squid reloads, "
-                "as for every change, may be answered 502"
-            )
+        found += filter(None, [self._cuts()])
         if self._reads_long:
             found.append(self._stops())
         if self.pending is not None:
@@ -181,6 +180,12 @@ class Attached(IncludedServer[Configuration]):
             f"Squid takes {self.reading_s:.1f} s to read its configuration ('squid -k parse'), and in every reload "
             "it serves nobody for as long or longer"
         )
+
+    def _cuts(self) -> str:
+        """What a reload does to requests on their way to a cache_peer; empty where there is none."""
+        peer = next((one.where for one in self.loaded.all("cache_peer")), "")
+        said = "may be answered 502 when Squid reloads, as for every change, most of all one with a body (POST, PUT)"
+        return f"a request on its way to a cache_peer ({peer}) {said}" if peer else ""
 
     def _changed_since_start(self) -> Path | None:
         """A file that was changed after its worker was started; Squid does not say when it was last reloaded."""
