@@ -63,9 +63,9 @@ class Store:
     def __init__(self, path: Path | None, create: bool = True) -> None:
         self.path = path
         name = "" if path is None else os.fspath(path)
-        if path is None or not (create or path.exists()):
-            name = ":memory:"
         try:
+            if path is None or not (create or path.exists()):
+                name = ":memory:"
             if name != ":memory:":
                 _make_private(Path(name))
             with self._errors(), _alone(name):
@@ -295,10 +295,10 @@ class Store:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turns errors of SQLite into a StoreError."""
+        """Turns errors of SQLite, and of files, into a StoreError."""
         try:
             yield
-        except (sqlite3.Error, StoreError) as error:
+        except (OSError, sqlite3.Error, StoreError) as error:
             raise StoreError(f"the run store {self.path or 'in memory'}: {error}") from error
 
 
