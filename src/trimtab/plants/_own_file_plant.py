@@ -194,7 +194,7 @@ class OwnFilePlant(ReloadedPlant):
         text = _own_file.read(path)
         before = _own_file.before_all(text)
         if before != text and self._standing.written is None:
-            self.permitted(self._accept_lost)
+            self.permitted(accept_lost=True)  # as at the end of a run, whose reload waits for no leave either
             self.change({path: before}).undo()
 
     def undo_script(self) -> str:

@@ -322,6 +322,20 @@ def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(fres
     assert server.state() == (START, None), "an undo goes back to before the first of them"
 
 
+def test_an_undo_needs_no_leave_to_lose_what_a_reload_loses_but_the_server_has_to_outlive_it(
+    fresh: Callable[[], Server],
+) -> None:
+    """What makes a reload lose requests may have come after the run, and `runs undo` has no option for it."""
+    server, _ = begun(fresh, [{"workers": 20}])
+    later = Filed(server)
+    later.lost, later.fatal = "a reload loses requests", "it would end in a reload"
+    with pytest.raises(UsageError, match="it would end"):
+        later.undo_leftover()
+    later.fatal = ""
+    later.undo_leftover()
+    assert server.state() == (START, None)
+
+
 def test_what_had_room_before_the_trial_goes_back_also_where_others_have_taken_it_since(
     fresh: Callable[[], Server],
 ) -> None:
