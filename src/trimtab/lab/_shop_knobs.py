@@ -109,6 +109,7 @@ RULES = (
     (f"{APPLICATION}.pool_min_idle", f"{APPLICATION}.pool_max_active"),
 )
 """Of each pair the first may not be more than the second."""
+_POOL = f"{DATABASE}.innodb_buffer_pool_size"
 
 
 def objection(values: Mapping[str, int]) -> str:
@@ -120,4 +121,6 @@ def objection(values: Mapping[str, int]) -> str:
     largest = min(values[f"{PROXY}.maximum_object_size_in_memory"], values[f"{PROXY}.cache_mem"] << 10)
     if least > largest:
         return f"{PROXY}.minimum_object_size {least} KiB is more than the {largest} KiB of the largest object held"
+    if values[_POOL] < 128 * _MIB:
+        return f"{_POOL} {values[_POOL]} is less than there was, while memory is not short"
     return ""

@@ -59,10 +59,8 @@ SINGLE: Mapping[str, Mapping[str, int]] = {
     },
     "write buffers of 54 KiB": {"application.write_buffer_bytes": 54 << 10},
     "buffer pool of 432 MiB": {"database.innodb_buffer_pool_size": 432 * _MIB},
-    "buffer pool of 48 MiB": {"database.innodb_buffer_pool_size": 48 * _MIB},
-    "buffer pool of 16 MiB": {"database.innodb_buffer_pool_size": 16 * _MIB},
 }
-"""Settings by themselves, by what the summary calls them; the worst last, so that few trials come after it."""
+"""Settings by themselves, by what the summary calls them."""
 TURNS = 4
 PARTS = {
     "noise": "the untuned shop, measured again and again under each mix",

@@ -89,6 +89,7 @@ def test_every_other_knob_changes_what_the_simulator_is_told(name: str) -> None:
         {"application.min_spare_threads": 205},
         {"application.ajp_min_spare_threads": 205},
         {"application.pool_min_idle": 101},
+        {"database.innodb_buffer_pool_size": 120 << 20},
     ],
 )
 def test_what_a_plant_would_refuse_is_refused(values: Mapping[str, int]) -> None:

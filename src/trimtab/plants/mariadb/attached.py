@@ -46,7 +46,6 @@ class Attached:
         version: its version as it says.
         rooms: the limits of its memory and what is there, as when it was looked at last.
         peak: most connections at once that it has told of so far.
-        pages_bytes: what the buffer pool held when it was looked at last.
         privileges: the account's global privileges, in MariaDB's words.
 
     Raises:
@@ -77,7 +76,7 @@ class Attached:
         self.there = variables.read(self.link, names | {knobs.CLUSTERED, knobs.LARGEST_POOL})
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
             raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
-        self.peak, self.pages_bytes, self.rooms = 1, 0, rooms(self.server.pid)
+        self.peak, self.rooms = 1, rooms(self.server.pid)
         self.look_around()
         self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, min(one.limit_bytes for one in self.rooms))
         self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
@@ -105,7 +104,6 @@ class Attached:
         """
         most = self._counter("Max_used_connections")
         self.peak = max(self.peak, most)  # FLUSH STATUS forgets it
-        self.pages_bytes = self._counter("Innodb_buffer_pool_bytes_data")
         with contextlib.suppress(NotMeasured):  # what was known stands
             self.rooms = rooms(self.server.pid)
 

@@ -157,8 +157,8 @@ class Mariadb(ReturningPlant):
         """Why this configuration cannot work: descriptors that there are not, too few connections or pages.
 
         Connections that are refused send no statements, so that the mean time of a statement looks the better for it.
-        Pages that a smaller buffer pool drops are missed for hours, and nothing is gained by it where memory is not
-        short.
+        A buffer pool smaller than the operator's gains nothing where memory is not short, and drops pages that are
+        missed for hours: now, or once the database has grown to what it had room for.
 
         What is so already in the configuration at the start is no reason: the operator has chosen it. It all holds
         of a way back too, which would do this harm now.
@@ -174,11 +174,9 @@ class Mariadb(ReturningPlant):
         most, room = self._mariadb.peak, configuration["max_connections"]
         if room < (least := min(foreseen(most), self._chosen["max_connections"])):
             return f"max_connections {room} is less than the {least} to plan for: {most} were open at a time"
-        pages, pool = self._mariadb.pages_bytes, configuration[knobs.BUFFER_POOL]
-        if pool < min(pages, self._chosen[knobs.BUFFER_POOL]) and not overfull(self.needs(self._chosen), ()):
-            return (
-                f"a buffer pool of {pool >> 20} MiB drops pages: it holds {pages >> 20} MiB, and memory is not short"
-            )
+        pool, chosen = configuration[knobs.BUFFER_POOL], self._chosen[knobs.BUFFER_POOL]
+        if pool < chosen and not overfull(self.needs(self._chosen), ()):
+            return f"a buffer pool of {pool >> 20} MiB, less than its {chosen >> 20}, while memory is not short"
         return ""
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
