@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import fdtrc, stdtrit
 
 from trimtab.core import Knob
 from trimtab.search.era import Era
@@ -86,7 +86,7 @@ class Matter:
             return f"not told from what {self.like} did"
         if not math.isfinite(self.error):
             return "too few trials to tell"
-        half = float(stats.t.ppf(0.975, self.freedom)) * self.error
+        half = float(stdtrit(self.freedom, 0.975)) * self.error
         size, least, most = (math.exp(min(_MOST, self.effect + apart)) for apart in (0.0, -half, half))
         return f"{size:.3g} times the cost ({least:.3g} to {most:.3g})"
 
@@ -184,7 +184,7 @@ def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) ->
         variance = max(left / freedom, 1e-18)
         f = max(0.0, _fitted(white[:, more:], seen)[1] - left) / more / variance
         found.append(
-            (coefficients[0], variance * float(np.sum(inverse[0] ** 2)), float(stats.f.sf(f, more, freedom)))
+            (coefficients[0], variance * float(np.sum(inverse[0] ** 2)), float(fdtrc(more, freedom, f)))
         )
         determinant = 2 * (np.log(np.diag(factor)).sum() + np.log(np.abs(np.diag(triangle))).sum())
         likely.append(-(determinant + freedom * math.log(variance)) / 2)
