@@ -42,8 +42,8 @@ from trimtab.search.evidence import Told
 from trimtab.search.local_model import Array
 from trimtab.search.space import Values, points_of
 
-LEVEL = 0.01
-"""Probability of naming any knob without an effect, in one report."""
+LEVEL = 0.002
+"""Probability of naming any knob without an effect, in one report: of fifty none does so, nine times of ten."""
 _SPARE = 4
 """Degrees of freedom that have to be left for the noise."""
 _APART = 1e-3
@@ -183,9 +183,7 @@ def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) ->
         inverse = np.linalg.inv(triangle)
         variance = max(left / freedom, 1e-18)
         f = max(0.0, _fitted(white[:, more:], seen)[1] - left) / more / variance
-        found.append(
-            (coefficients[0], variance * float(np.sum(inverse[0] ** 2)), float(fdtrc(more, freedom, f)))
-        )
+        found.append((coefficients[0], variance * float(np.sum(inverse[0] ** 2)), float(fdtrc(more, freedom, f))))
         determinant = 2 * (np.log(np.diag(factor)).sum() + np.log(np.abs(np.diag(triangle))).sum())
         likely.append(-(determinant + freedom * math.log(variance)) / 2)
     weights = np.exp(np.array(likely) - max(likely))
