@@ -34,8 +34,8 @@ def greeting(plugin: bytes = b"mysql_native_password") -> bytes:
     return b"\x0a10.11-MariaDB\0" + b"\1\0\0\0" + salt[0] + flags + bytes(10) + salt[1] + plugin + b"\0"
 
 
-HELLO = packet(0, greeting()) + packet(2, OK) + packet(1, OK)
-"""What a client hears until its first statement: it is greeted, let in, and spoken to in UTF-8."""
+HELLO = packet(0, greeting()) + packet(2, OK) + 4 * packet(1, OK)
+"""What a client hears until its first statement: it is greeted, let in, and spoken to in UTF-8, as it likes."""
 
 
 def column(kind: int) -> bytes:

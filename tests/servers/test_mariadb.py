@@ -106,6 +106,18 @@ def test_the_buffer_pool_really_has_its_new_size(bed: Bed, plant: Mariadb) -> No
     assert pages() == pytest.approx(1.25 * before, rel=0.02)
 
 
+def test_limits_that_all_statements_have_cut_neither_a_change_nor_the_way_back_short(bed: Bed) -> None:
+    bed.sql("SET GLOBAL max_statement_time = 0.3, sql_select_limit = 5")
+    try:
+        plant = bed.attach()
+        plant.apply({"innodb_log_file_size": 128 << 20})
+        plant.restore()
+        plant.close()
+    finally:
+        bed.sql("SET GLOBAL max_statement_time = DEFAULT, sql_select_limit = DEFAULT")
+    assert bed.values() == DEBIAN
+
+
 def test_open_connections_keep_what_they_began_with_and_new_ones_get_the_change_and_that_is_said(
     bed: Bed, plant: Mariadb
 ) -> None:

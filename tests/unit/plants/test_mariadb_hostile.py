@@ -130,6 +130,17 @@ def test_what_makes_no_sense_is_an_error_of_ours_and_the_next_question_begins_an
     link.close()
 
 
+def test_a_setting_of_ours_that_a_mariadb_does_not_have_is_no_error_and_none_waits_for_a_cluster(
+    clock: StillClock,
+) -> None:
+    unknown = packet(1, b"\xff\xa9\x04#HY000Unknown system variable")
+    peer = Peer([HELLO[: -len(packet(1, OK))], unknown, answer([LONG], [b"7"])], clock)
+    link = linked(clock, peer)
+    assert link.ask("SELECT 7") == ((7,),)
+    assert b"SET SESSION wsrep_sync_wait = 0" in peer.told
+    link.close()
+
+
 @pytest.mark.parametrize(
     "said",
     [b"", b"\x0a", greeting().replace(b"10.11", b"ten"), greeting(b"\xff"), b"\x0a10.11-MariaDB\0\1\0"],
@@ -481,4 +492,5 @@ def test_what_a_server_says_to_the_undo_script_steers_no_terminal(
     ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, env={"PATH": path})
     assert (ended.stdout, ended.stderr) == (b"", b"ERROR 1045: ]0;mine no\n")
     assert ended.returncode == 3
-    assert (tmp_path / "mariadb.told").read_text().startswith("SET GLOBAL max_connections = IF(")
+    told = (tmp_path / "mariadb.told").read_text()
+    assert told.startswith("SET SESSION max_statement_time = 0;\nSET GLOBAL max_connections = IF(")

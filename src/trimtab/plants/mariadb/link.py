@@ -28,6 +28,9 @@ _ENDED = (1053, 1927)
 _SILENT = "timed out"
 _CLEAR = ("mysql_clear_password", "dialog", "sha256_password", "caching_sha2_password")
 """Authentication plugins that may send a password in clear, none of them MariaDB's default."""
+_OWN_SETTINGS = ("max_statement_time = 0", "sql_select_limit = 18446744073709551615", "wsrep_sync_wait = 0")
+"""Of our conversation, in place of the operator's defaults for all: with those a way back that takes seconds is cut
+short, an answer has fewer rows than there are, and no question is answered while a Galera cluster stalls."""
 _SHOWN = 300
 """Characters of an error that are shown."""
 Rows = tuple[tuple[Any, ...], ...]
@@ -173,6 +176,12 @@ class Link:
             self._require_mariadb(connection)
             raise
         self._require_mariadb(connection)
+        for setting in _OWN_SETTINGS:
+            try:
+                connection.query(f"SET SESSION {setting}")
+            except driver.err.MySQLError as error:
+                if not _refusal(error):  # not every MariaDB has each
+                    raise
         self.begun += 1
         return connection
 
@@ -196,8 +205,8 @@ class Link:
 
     def _said(self, error: Exception) -> Exception:
         """Exception for an error of the conversation; a broken one begins anew with the next question."""
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        broken = code in _ENDED or not 1000 <= code < 2000 or self._connection is None
+        code = _code(error)
+        broken = not _refusal(error) or self._connection is None
         if broken:
             self._drop()
             try:
@@ -251,6 +260,16 @@ def _plain(value: object) -> bool:
     if isinstance(value, int):
         return -(1 << 63) <= value < 1 << 64
     return isinstance(value, float | str | None)
+
+
+def _code(error: Exception) -> int:
+    """The number of an error; 0 for none."""
+    return error.args[0] if error.args and isinstance(error.args[0], int) else 0
+
+
+def _refusal(error: Exception) -> bool:
+    """Whether an error is MariaDB's answer to a statement, and the conversation goes on."""
+    return 1000 <= _code(error) < 2000 and _code(error) not in _ENDED
 
 
 def _words(error: Exception) -> str:

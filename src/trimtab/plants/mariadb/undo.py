@@ -20,6 +20,7 @@ if [ "$1" = Z ] || [ "${{20}}" != {started} ]; then
 else
     undo() {{
         {command} <<'END'
+SET SESSION max_statement_time = 0;
 {statements}
 END
     }}
