@@ -21,7 +21,7 @@ from tests.servers._private_mariadb import DEBIAN, Bed, private
 from tests.servers._under_gate import standing_still, until
 from trimtab.clock import SystemClock
 from trimtab.core import How
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
 from trimtab.plants._stack import Stack
 from trimtab.plants.mariadb import process, variables
 from trimtab.plants.mariadb.credentials import Credentials
@@ -115,6 +115,23 @@ def test_limits_that_all_statements_have_cut_neither_a_change_nor_the_way_back_s
         plant.close()
     finally:
         bed.sql("SET GLOBAL max_statement_time = DEFAULT, sql_select_limit = DEFAULT")
+    assert bed.values() == DEBIAN
+
+
+def test_the_redo_log_waits_for_a_backup_and_all_else_goes_back_meanwhile(bed: Bed, plant: Mariadb) -> None:
+    backup = bed.root()
+    with backup, backup.cursor() as cursor:
+        cursor.execute("BACKUP STAGE START")
+        with pytest.raises(ApplyLater, match="a backup is under way, and would fail if innodb_log_file_size"):
+            plant.apply({"innodb_log_file_size": 128 << 20, "table_open_cache": 2008})
+        assert bed.values() == DEBIAN
+        cursor.execute("BACKUP STAGE END")
+        plant.apply({"innodb_log_file_size": 128 << 20, "table_open_cache": 2008})
+        cursor.execute("BACKUP STAGE START")
+        with pytest.raises(ApplyFailed, match="innodb_log_file_size 100663296: a backup is under way"):
+            plant.restore()
+        assert bed.values() == DEBIAN | {"innodb_log_file_size": 128 << 20}
+    plant.restore()
     assert bed.values() == DEBIAN
 
 
@@ -346,7 +363,7 @@ def test_an_account_without_rights_is_told_which_and_changes_nothing(bed: Bed, t
     assert "kept apart" not in repr(who)
     mariadb = bed.attach(who=who)
     assert mariadb.configuration() == DEBIAN, "reading needs no rights"
-    with pytest.raises(UsageError, match="GRANT BINLOG ADMIN, CONNECTION ADMIN, SUPER ON"):
+    with pytest.raises(UsageError, match="GRANT BINLOG ADMIN, CONNECTION ADMIN, RELOAD, SUPER ON"):
         mariadb.check_permissions()
     with pytest.raises(ApplyRefused, match="may not set max_connections: GRANT CONNECTION ADMIN ON"):
         mariadb.apply({"max_connections": 101})

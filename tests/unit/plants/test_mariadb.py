@@ -166,6 +166,15 @@ def test_what_an_account_may_not_set_is_known_beforehand(version: str, held: fro
     assert knobs.unprivileged(names, held, version).keys() == lacks
 
 
+def test_the_redo_log_is_moved_only_by_who_may_ask_whether_a_backup_is_under_way() -> None:
+    def lacking(*held: str) -> dict[str, str]:
+        return knobs.unprivileged(["innodb_log_file_size"], frozenset(held), "10.11.19-MariaDB")
+
+    assert lacking("SUPER") == {"innodb_log_file_size": "RELOAD"}
+    assert lacking() == {"innodb_log_file_size": "SUPER, RELOAD"}
+    assert not lacking("SUPER", "RELOAD") and not lacking("ALL PRIVILEGES")
+
+
 def account(path: Path, text: str, mode: int = 0o600) -> Path:
     path.write_text(text)
     path.chmod(mode)

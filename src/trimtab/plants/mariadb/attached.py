@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from trimtab.core import Clock, Knob
 from trimtab.core.memory import Need
-from trimtab.errors import ApplyFailed, NotMeasured, PlantError, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, NotMeasured, PlantError, UsageError
 from trimtab.plants.mariadb import knobs, memory, variables
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.link import Link, Rejected, shaped
@@ -91,7 +91,7 @@ class Attached:
         """
         return self._answered(lambda: variables.values(self.link, self._asked))
 
-    def unprivileged(self, names: Iterable[str]) -> dict[str, str]:
+    def unprivileged(self, names: Collection[str]) -> dict[str, str]:
         """Those of these knobs that the account may not set, each with the privilege that it lacks."""
         return knobs.unprivileged(names, self.privileges, self.version)
 
@@ -119,10 +119,11 @@ class Attached:
             ApplyFailed: one is not, because MariaDB refuses it or takes another; some may be set.
             PlantGone: it has ended.
         """
-        for name, value in values.items():
+        for name, value in sorted(values.items(), key=lambda one: one[0] == knobs.REDO_LOG):
             try:
-                self.link.ask(f"SET GLOBAL {name} = {int(value)}")
-            except (Rejected, UsageError, NotMeasured) as error:
+                with self.no_backup([name]):
+                    self.link.ask(f"SET GLOBAL {name} = {int(value)}")
+            except (ApplyLater, Rejected, UsageError, NotMeasured) as error:
                 raise ApplyFailed(f"{name} {value}: {error}") from error
         if knobs.BUFFER_POOL in values:
             self._await_resize(values[knobs.BUFFER_POOL])
@@ -130,6 +131,32 @@ class Attached:
         for name, value in values.items():
             if now[name] != value:
                 raise ApplyFailed(f"{name} is {now[name]} after it was set to {value}: MariaDB takes no such value")
+
+    @contextlib.contextmanager
+    def no_backup(self, changed: Collection[str]) -> Iterator[None]:
+        """No backup is under way meanwhile, and one that begins waits, where the redo log is among what is changed.
+
+        mariadb-backup copies the log from the file that it has opened, and fails where another takes its place.
+
+        Raises:
+            ApplyLater: one is under way, and takes what it takes.
+            NotMeasured: it did not answer.
+            UsageError: we may not ask any more.
+            PlantGone: it has ended.
+        """
+        if knobs.REDO_LOG not in changed:
+            yield
+            return
+        try:
+            self.link.ask("SET STATEMENT lock_wait_timeout = 0 FOR BACKUP STAGE START")
+        except Rejected as error:
+            raise ApplyLater(
+                f"a backup is under way, and would fail if {knobs.REDO_LOG} were changed: {error}"
+            ) from error
+        try:
+            yield
+        finally:
+            self.tell("BACKUP STAGE END")
 
     def tell(self, statement: str) -> None:
         """Sends a statement of which it is not known whether it is taken.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from trimtab.core import Domain, How, Knob, Role
@@ -28,10 +28,14 @@ _NEW = "nothing: open connections keep the old value, but for those of a stack's
 _RESTART = "a restart: every connection ends, and the buffer pool begins empty"
 _NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
 _SUPER = "SUPER"
+_RELOAD = "RELOAD"
+"""By which an account may ask whether a backup is under way."""
 _ALONE = re.compile(r"(?:1[1-9]|[2-9]\d)\.")
 """Versions in which SUPER does not let an account do what another privilege is for (MDEV-29668, 11.0)."""
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
+REDO_LOG = "innodb_log_file_size"
+"""A change of it makes a backup of mariadb-backup fail that is under way."""
 GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
 """Variables of the paper's table that there are no more, and why."""
 
@@ -134,7 +138,7 @@ TABLE: Mapping[str, Row] = {
         "Disk operations per second that InnoDB's background work keeps to.",
         logarithmic=True,
     ),
-    "innodb_log_file_size": Row(
+    REDO_LOG: Row(
         "bytes",
         96 * _MIB,
         4 * _MIB,
@@ -320,7 +324,7 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
     return tuple(found)
 
 
-def unprivileged(names: Iterable[str], granted: frozenset[str], version: str) -> dict[str, str]:
+def unprivileged(names: Collection[str], granted: frozenset[str], version: str) -> dict[str, str]:
     """The knobs that an account may not set, each with the privilege that it lacks.
 
     Args:
@@ -328,9 +332,13 @@ def unprivileged(names: Iterable[str], granted: frozenset[str], version: str) ->
         granted: the account's privileges.
         version: MariaDB's version, as it says.
     """
-    if "ALL PRIVILEGES" in granted or (_SUPER in granted and not _ALONE.match(version)):
+    if "ALL PRIVILEGES" in granted:
         return {}
-    return {name: ALL[name].privilege for name in names if ALL[name].privilege not in granted}
+    every = _SUPER in granted and not _ALONE.match(version)
+    lacking = {name: ALL[name].privilege for name in names if not every and ALL[name].privilege not in granted}
+    if REDO_LOG in names and _RELOAD not in granted:
+        lacking[REDO_LOG] = f"{lacking[REDO_LOG]}, {_RELOAD}" if REDO_LOG in lacking else _RELOAD
+    return lacking
 
 
 def _acts(one: Variable, there: Mapping[str, Variable], row: Row) -> bool:
@@ -371,7 +379,7 @@ _OTHER_FILES = 30
 
 def _least(there: Mapping[str, Variable], name: str, row: Row) -> int:
     """The smallest value of a knob here."""
-    if name == "innodb_log_file_size":
+    if name == REDO_LOG:
         return there["innodb_log_buffer_size"].value
     if name == "max_heap_table_size":  # a table that is made or emptied meanwhile keeps its limit for good
         return there[name].value

@@ -202,6 +202,7 @@ class Mariadb(ReturningPlant):
         """Checks a change; nothing in force is touched.
 
         Raises:
+            ApplyLater: a backup is under way, and a change of the redo log would end it.
             ApplyRefused: not valid, against a rule among the knobs, or not permitted.
             OperatorEdit: somebody else has set one of the knobs.
             PlantGone: it has ended.
@@ -219,8 +220,9 @@ class Mariadb(ReturningPlant):
             if self._restarts is not None and self._fixed(moved):
                 self._restarts.permitted()
             live = {name: value for name, value in moved.items() if name not in self._fixed(moved)}
-            journal = self._journal().with_values(now, live)
-        except UsageError as error:
+            with self._mariadb.no_backup(moved):
+                journal = self._journal().with_values(now, live)
+        except (NotMeasured, UsageError) as error:
             raise ApplyRefused(str(error)) from None
         return Prepared(wanted, {name: now[name] for name in wanted}, journal)
 
@@ -484,7 +486,7 @@ class Mariadb(ReturningPlant):
     def _grant(self, lacking: Mapping[str, str]) -> str:
         """Statement that would let this account set these knobs."""
         name = self._mariadb.link.credentials.user
-        needed = sorted(set(lacking.values()))
+        needed = sorted({word for one in lacking.values() for word in one.split(", ")})
         return (
             f"account {name} may not set {', '.join(sorted(lacking))}: "
             f"GRANT {', '.join(needed)} ON *.* TO {name}@localhost"
