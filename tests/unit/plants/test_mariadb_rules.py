@@ -147,6 +147,16 @@ def test_that_trimtab_holds_connections_is_said_where_there_are_few_left(
     assert (wanted in attach(fresh()).notes) is said
 
 
+def test_that_a_release_does_not_count_the_time_of_statements_is_said_at_the_start(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "10.11.6-MariaDB counts no time of its statements (Query_time)"
+    assert not any(said in note for note in attach(fresh()).notes)
+    usual = Link.ask
+    monkeypatch.setattr(Link, "ask", lambda link, said: () if "Query_time" in said else usual(link, said))
+    assert any(said in note for note in attach(fresh()).notes)
+
+
 def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Lets a server have had so many connections at once."""
     counted(monkeypatch, "Max_used_connections", most)

@@ -47,6 +47,7 @@ class Attached:
         rooms: the limits of its memory and what is there, as when it was looked at last.
         peak: most connections at once that it has told of so far.
         privileges: the account's global privileges, in MariaDB's words.
+        notes: what the user is told of this release.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -59,6 +60,7 @@ class Attached:
         self.server = server
         self.clock = clock
         self.link = Link(server, credentials, _PATIENCE_S, clock)
+        self.notes: tuple[str, ...] = ()
         try:
             self._read(rows)
         except (NotMeasured, Rejected) as error:
@@ -81,6 +83,11 @@ class Attached:
         self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, min(one.limit_bytes for one in self.rooms))
         self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
         self.privileges = self._privileges()
+        if not self.link.ask("SHOW GLOBAL STATUS LIKE 'Query_time'"):
+            self.notes = (
+                f"{self.version} counts no time of its statements (Query_time), so there is no "
+                "response_time_s here: name another objective, or tune a stack by what its clients see",
+            )
 
     def values(self) -> dict[str, int]:
         """Values in force of all variables that may be knobs, as an earlier run may have moved more of them.

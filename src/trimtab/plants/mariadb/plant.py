@@ -120,7 +120,7 @@ class Mariadb(ReturningPlant):
     def notes(self) -> tuple[str, ...]:
         """Notes for the user before anything is changed."""
         copied = [knob.name for knob in self._knobs.values() if knob.how is How.CONNECTIONS]
-        found = [_RESTARTED]
+        found = [_RESTARTED, *self._mariadb.notes]
         if copied:
             but = "but for pools in front, which make theirs anew" if self._pooled else "as in a pool"
             found.append(f"connections that are open, {but}, keep what they began with of {', '.join(copied)}")
