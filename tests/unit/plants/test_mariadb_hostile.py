@@ -467,7 +467,7 @@ def listening(monkeypatch: pytest.MonkeyPatch, path: str) -> MariadbServer:
 def test_a_socket_whose_name_steers_a_terminal_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listening(monkeypatch, "/run/mysqld/mysqld.sock").listen() == Path("/run/mysqld/mysqld.sock")
     for name in ("/tmp/\x1b[2J", "/tmp/\ufffd\x07"):
-        with pytest.raises(UsageError, match="listens on no Unix socket"):
+        with pytest.raises(UsageError, match="listens on no Unix socket: it is still starting, or has none"):
             listening(monkeypatch, name).listen()
 
 

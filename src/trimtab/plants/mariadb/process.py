@@ -57,7 +57,8 @@ class MariadbServer(Master):
         paths = [Path(name) for name in named if name.startswith("/") and name.isprintable()]
         if not paths:
             raise UsageError(
-                f"{self} listens on no Unix socket: set 'socket = /run/mysqld/mysqld.sock' and restart MariaDB"
+                f"{self} listens on no Unix socket: it is still starting, or has none; for that, set "
+                "'socket = /run/mysqld/mysqld.sock' and restart MariaDB"
             )
         return paths[0]
 
