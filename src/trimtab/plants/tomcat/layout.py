@@ -29,6 +29,11 @@ _LARGE_HEAP_BYTES = 2**31 - 1
 _MOST_CONNECTORS, _MOST_POOLS = 64, 256
 """What a server says that it has more of is no Tomcat to be steered."""
 HEAP = "java.lang:type=Memory"
+BUSY, NOT_COUNTED = "currentThreadsBusy", -1
+"""Requests in service; Tomcat says -1 of threads without a limit, and -2 of a connector that serves nothing.
+
+Of which kind they are not all of its versions say (`useVirtualThreads`: 10.1.60 does, 11.0.5 does not).
+"""
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,7 @@ def _connectors(jmx: Jmx, pooled: Collection[str]) -> list[Connector]:
             ports.setdefault(port, []).append((bean, str(found["protocol"]), str(found["executorName"])))
     connectors = []
     endpoints = _few(jmx.names("*:type=ThreadPool,*"), _MOST_CONNECTORS, "connectors")
-    asked = jmx.read(dict.fromkeys(endpoints, ("localPort", "useVirtualThreads")))
+    asked = jmx.read(dict.fromkeys(endpoints, ("localPort", BUSY)))
     reusing = _reusing(jmx, [_beside(one, "SocketProperties") for one in endpoints])
     for endpoint, found in zip(endpoints, asked, strict=True):
         port = None if found is None else found["localPort"]
@@ -191,7 +196,7 @@ def _connectors(jmx: Jmx, pooled: Collection[str]) -> list[Connector]:
             continue
         shared = "" if executor == _OWN_THREADS else executor
         reuses = _beside(endpoint, "SocketProperties") in reusing
-        virtual = bool(found["useVirtualThreads"]) or (shared != "" and shared not in pooled)
+        virtual = found[BUSY] == NOT_COUNTED or (shared != "" and shared not in pooled)
         ajp, address = "AJP" in protocol.upper(), _address_of(bean)
         connectors.append(Connector(bean, endpoint, port, ajp, shared, virtual, reuses, address))
     if not connectors:

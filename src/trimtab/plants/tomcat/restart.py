@@ -16,7 +16,7 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.journal import Paused
-from trimtab.plants.tomcat.layout import Connector, Pool
+from trimtab.plants.tomcat.layout import BUSY, NOT_COUNTED, Connector, Pool
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
@@ -24,8 +24,6 @@ HELD_S = 2.0
 """How long requests in service are waited for while others are held back for a pool's connections."""
 LIMIT, REQUESTS = "maxConnections", "maxKeepAliveRequests"
 """What a pause changes for a moment, to 0 and 1 (`Jmx.java`)."""
-_BUSY, _NOT_COUNTED = "currentThreadsBusy", -1
-"""Requests in service; Tomcat says -1 of threads without a limit, and -2 of a connector that serves nothing."""
 UNLIMITED = -1
 """A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
@@ -135,11 +133,11 @@ def _written(tomcat: Attached, connector: Connector) -> Paused:
         for left in tomcat.journal.paused():
             if left.connector == connector.bean:
                 serve_again(tomcat, left)
-        spots = [(connector.endpoint, name) for name in (LIMIT, REQUESTS, _BUSY)]
+        spots = [(connector.endpoint, name) for name in (LIMIT, REQUESTS, BUSY)]
         limit, requests, busy = tomcat.values(spots).values()
         if not limit or requests is None:
             raise ApplyFailed(f"the connector of port {connector.port} is not paused: its {LIMIT} is {limit}")
-        if busy == _NOT_COUNTED:
+        if busy == NOT_COUNTED:
             raise ApplyFailed(
                 f"the connector of port {connector.port} is not paused: it has virtual threads, of which Tomcat does "
                 "not say how many serve a request"
@@ -235,7 +233,7 @@ def _waiting(pid: int, port: int) -> int:
 
 def _drained(tomcat: Attached, endpoint: str, clock: Clock, most_s: float = DRAIN_S) -> int:
     """Waits for requests in service; how many are left."""
-    deadline_s, spot = clock.now_s() + most_s, (endpoint, _BUSY)
+    deadline_s, spot = clock.now_s() + most_s, (endpoint, BUSY)
     while (busy := max(0, tomcat.values([spot])[spot] or 0)) and clock.now_s() < deadline_s:
         clock.sleep(_POLL_S)
     return busy
