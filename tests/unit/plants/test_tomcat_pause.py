@@ -45,6 +45,30 @@ def test_a_connector_that_opens_its_socket_at_its_start_opens_it_once(bench: Ben
     assert (bench.jvm.serves(), bench.jvm.beans[ENDPOINT]["acceptCount"]) == (True, 100)
 
 
+def test_a_connector_does_not_wait_for_requests_of_another_that_shares_its_executor(bench: Bench) -> None:
+    """An executor counts those of both: while one served, a restart of the other took ten seconds."""
+    beans = bench.jvm.beans
+    other, its_endpoint = CONNECTOR.replace("8080", "8443"), ENDPOINT.replace("8080", "8443")
+    beans["Catalina:type=Executor,name=pool"] = {"maxThreads": 50, "minSpareThreads": 4}
+    beans[CONNECTOR]["executorName"] = "pool"
+    beans[other] = {**beans[CONNECTOR], "localPort": 8443}
+    beans[its_endpoint] = {**beans[ENDPOINT], "localPort": 8443}
+    for endpoint in (ENDPOINT, its_endpoint):
+        beans[endpoint]["currentThreadsBusy"] = 2
+    plant = bench.attach(restart=True)
+
+    def served(*words: str) -> None:
+        if words == ("pause", other):
+            beans[ENDPOINT]["currentThreadsBusy"] = beans[its_endpoint]["currentThreadsBusy"] = 0
+
+    bench.programs[-1].on = served
+    note = plant.apply({"accept_count@8080": 35}).notes[0]
+    assert note.startswith(
+        "the connector of port 8080 and those that share its Executor (8443) took nothing for 0.00 s"
+    )
+    assert (bench.jvm.serves(), plant.leftover()) == (True, "")
+
+
 def test_a_limit_that_is_left_over_is_not_taken_for_the_operators(bench: Bench) -> None:
     left(bench, "pause")
     with bench.attach().held([]):

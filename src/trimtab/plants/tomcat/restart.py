@@ -44,7 +44,12 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     connector = next(one for one in tomcat.layout.connectors if one.endpoint == endpoint)
     began_s = clock.now_s()
     bean = connector.bean
-    with _paused(tomcat, connector) as paused:
+    # An executor counts the requests of all its connectors together: while one serves, the others seem to.
+    beside = [
+        one for one in tomcat.layout.connectors if one != connector and one.executor == connector.executor != ""
+    ]
+    with contextlib.ExitStack() as stack:
+        paused = [stack.enter_context(_paused(tomcat, one)) for one in (*beside, connector)]
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         anew = [(endpoint, "unbind"), (endpoint, "bind")] if _binds_early(tomcat, endpoint) else []
@@ -55,9 +60,12 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     now_s = clock.now_s()
     tomcat.held_s += now_s - began_s
     late = f"; {busy} requests were still in service and may have been cut" if busy else ""
+    ports = ", ".join(str(one.port) for one in beside)
+    others = f" and those that share its Executor ({ports})" if beside else ""
     return [
-        f"the connector of port {connector.port} took nothing for {now_s - began_s:.2f} s; {waiting} connections "
-        f"that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of it{late}{_lost(paused)}"
+        f"the connector of port {connector.port}{others} took nothing for {now_s - began_s:.2f} s; {waiting} "
+        f"connections that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of "
+        f"it{late}{_lost(*paused)}"
     ]
 
 
