@@ -56,6 +56,7 @@ final class Jmx {
     private static final Pattern URL = Pattern.compile("URL\\s*:\\s*(service:jmx:rmi://\\S+)");
     private static final Pattern PASSWORD = Pattern.compile("jmxremote\\.password\\.file = (/tmp/trimtab-jmx-[^/\\s]+)/");
     private static final String DEAF = "-XX:+DisableAttachMechanism";
+    private static final String STATUS = "ManagementAgent.status";
     private static final int ATTEMPTS = 5;
     private static final String UNLIMITED = "-1";
     private static final long PARK_MS = 1000;
@@ -106,7 +107,7 @@ final class Jmx {
                 out.println("{\"ready\":true}");
                 serve(connector.getMBeanServerConnection(), out);
             } finally {
-                jmx.leave();
+                jmx.close();
             }
         } catch (Exception error) {
             out.println("{\"error\":" + json(String.valueOf(error)) + "}");
@@ -381,19 +382,16 @@ final class Jmx {
             return JMXConnectorFactory.connect(new JMXServiceURL(local));
         }
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-            String status = asked("ManagementAgent.status");
+            String status = asked(STATUS);
             Matcher ours = PASSWORD.matcher(status);
-            if (ours.find()) {
-                if (!joined(Path.of(ours.group(1)))) {
-                    continue;
-                }
-            } else {
-                open();
-                status = asked("ManagementAgent.status");
+            boolean there = URL.matcher(status).find();
+            if (there && !ours.find()) {
+                throw new IOException("it has a management agent of somebody else, which "
+                        + "'jcmd " + machine.id() + " ManagementAgent.stop' closes");
             }
-            Matcher url = URL.matcher(status);
+            Matcher url = URL.matcher((there ? joined(Path.of(ours.group(1))) : open()) ? asked(STATUS) : "");
             if (!url.find()) {
-                throw new IOException("the JVM does not say where its management agent is");
+                continue;
             }
             String password = Files.readString(directory.resolve("password")).trim().split(" ")[1];
             Map<String, Object> environment = new HashMap<>();
@@ -419,9 +417,9 @@ final class Jmx {
         return false;
     }
 
-    private void open() throws IOException {
-        directory = Files.createTempDirectory(
-                Path.of("/tmp"), "trimtab-jmx-",
+    /** Has the JVM open a connector; false where another one of us has just been quicker. */
+    private boolean open() throws IOException, ReflectiveOperationException {
+        directory = Files.createTempDirectory(Path.of("/tmp"), "trimtab-jmx-",
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
         String password = new BigInteger(192, new SecureRandom()).toString(16);
         write("password", USER + " " + password + "\n");
@@ -434,29 +432,32 @@ final class Jmx {
         try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
             port = free.getLocalPort();
         }
-        write("agent", String.join("\n",
-                PREFIX + "host=127.0.0.1",
-                PREFIX + "port=" + port,
-                PREFIX + "rmi.port=" + port,
-                PREFIX + "ssl=false",
-                PREFIX + "authenticate=true",
-                PREFIX + "password.file=" + directory.resolve("password"),
-                PREFIX + "password.toHashes=false",
-                PREFIX + "access.file=" + directory.resolve("access"),
-                ""));
+        write("agent", String.join("\n" + PREFIX, "", "host=127.0.0.1", "port=" + port, "rmi.port=" + port,
+                "ssl=false", "authenticate=true", "password.file=" + directory.resolve("password"),
+                "password.toHashes=false", "access.file=" + directory.resolve("access")) + "\n");
         Properties how = new Properties();
         how.setProperty("com.sun.management.config.file", directory.resolve("agent").toString());
-        machine.startManagementAgent(how);
+        try {
+            machine.startManagementAgent(how);
+        } catch (IOException failed) {
+            close();
+            if (!URL.matcher(asked(STATUS)).find()) {
+                throw failed;
+            }
+        }
+        return shared.isValid();
     }
 
     /** Has the JVM close what we had it open, unless another one of us still needs it. */
-    private void leave() throws IOException, ReflectiveOperationException {
-        if (shared != null) {
+    private void close() throws IOException, ReflectiveOperationException {
+        if (shared != null && shared.isValid()) {
             shared.release();
             FileLock alone = lock.tryLock();
             if (alone != null && Files.exists(directory.resolve("password"))) {
                 try {
-                    asked("ManagementAgent.stop");
+                    if (asked(STATUS).contains(directory + "/password")) {
+                        asked("ManagementAgent.stop");
+                    }
                 } finally {
                     for (String name : new String[] {"password", "access", "agent", "lock", ""}) {
                         Files.deleteIfExists(directory.resolve(name));
@@ -465,7 +466,6 @@ final class Jmx {
             }
             lock.close();
         }
-        machine.detach();
     }
 
     private void write(String name, String text) throws IOException {
