@@ -69,6 +69,21 @@ def test_a_connector_does_not_wait_for_requests_of_another_that_shares_its_execu
     assert (bench.jvm.serves(), plant.leftover()) == (True, "")
 
 
+def test_a_restart_waits_for_asynchronous_requests_too_which_no_thread_serves(bench: Bench) -> None:
+    handler = "Catalina:type=ProtocolHandler,port=8080"
+    bench.jvm.beans[handler] = {"waitingProcessorCount": 3}
+    plant = bench.attach(restart=True)
+
+    def one_ends(*words: str) -> None:
+        if handler in words and bench.clock.now_s() > 5.0:
+            bench.jvm.beans[handler]["waitingProcessorCount"] = 2
+
+    bench.programs[-1].on = one_ends
+    note = plant.apply({"accept_count": 35}).notes[0]
+    assert "took nothing for 10.0" in note
+    assert "; 2 requests were still in service and may have been cut" in note
+
+
 def test_a_limit_that_is_left_over_is_not_taken_for_the_operators(bench: Bench) -> None:
     left(bench, "pause")
     with bench.attach().held([]):

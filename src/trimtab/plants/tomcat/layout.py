@@ -66,6 +66,11 @@ class Connector:
         return _beside(self.endpoint, "SocketProperties")
 
     @property
+    def handler(self) -> str:
+        """The MBean of its protocol."""
+        return self.bean.replace("type=Connector", "type=ProtocolHandler")
+
+    @property
     def requests(self) -> str:
         """The MBean that counts its requests."""
         return _beside(self.endpoint, "GlobalRequestProcessor")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, UsageError
-from trimtab.plants.tomcat.attached import Attached
+from trimtab.plants.tomcat.attached import Attached, Spot
 from trimtab.plants.tomcat.journal import Paused
 from trimtab.plants.tomcat.layout import BUSY, NOT_COUNTED, Connector, Pool
 from trimtab.processes import sockets
@@ -24,6 +24,8 @@ HELD_S = 2.0
 """How long requests in service are waited for while others are held back for a pool's connections."""
 LIMIT, REQUESTS = "maxConnections", "maxKeepAliveRequests"
 """What a pause changes for a moment, to 0 and 1 (`Jmx.java`)."""
+_WAITING = "waitingProcessorCount"
+"""Asynchronous requests that no thread serves just now, and WebSockets."""
 UNLIMITED = -1
 """A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
@@ -50,7 +52,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     ]
     with contextlib.ExitStack() as stack:
         paused = [stack.enter_context(_paused(tomcat, one)) for one in (*beside, connector)]
-        busy = _drained(tomcat, endpoint, clock)
+        busy = _drained(tomcat, [(endpoint, BUSY), (connector.handler, _WAITING)], clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         anew = [(endpoint, "unbind"), (endpoint, "bind")] if _binds_early(tomcat, endpoint) else []
         tomcat.call((bean, "stop"), *anew, (bean, "start"))
@@ -91,7 +93,7 @@ def held(
     began_s, connectors = clock.now_s(), tomcat.layout.connectors
     with contextlib.ExitStack() as stack:
         paused = [stack.enter_context(_paused(tomcat, one)) for one in connectors]
-        busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
+        busy = sum(_drained(tomcat, [(one.endpoint, BUSY)], clock, drain_s) for one in connectors)
         for pool in tomcat.layout.pools if pools is None else pools:
             stack.callback(purged, tomcat, pool, notes)
         yield
@@ -239,9 +241,9 @@ def _waiting(pid: int, port: int) -> int:
     return sum(int(row[1].partition(":")[2], 16) == port for row in rows)
 
 
-def _drained(tomcat: Attached, endpoint: str, clock: Clock, most_s: float = DRAIN_S) -> int:
-    """Waits for requests in service; how many are left."""
-    deadline_s, spot = clock.now_s() + most_s, (endpoint, BUSY)
-    while (busy := max(0, tomcat.values([spot])[spot] or 0)) and clock.now_s() < deadline_s:
+def _drained(tomcat: Attached, spots: Sequence[Spot], clock: Clock, most_s: float = DRAIN_S) -> int:
+    """Waits for requests in service, which these count together; how many are left."""
+    deadline_s = clock.now_s() + most_s
+    while (busy := sum(max(0, count or 0) for count in tomcat.values(spots).values())) and clock.now_s() < deadline_s:
         clock.sleep(_POLL_S)
     return busy
