@@ -15,7 +15,7 @@ import pytest
 from tests._memory_plant import FakeClock
 from trimtab.core.memory import MIB, Room
 from trimtab.errors import ApplyLater, UsageError
-from trimtab.plants._included_files import Files
+from trimtab.plants._included_files import Files, Setting
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._program import Verdict
 from trimtab.plants.squid import attached
@@ -123,6 +123,31 @@ def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkey
     assert len(server.notes()) == 1 and not verdicts[2:]
     with pytest.raises(UsageError, match=r"takes 7\.0 s"):
         server.permitted(accept_lost=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("external_acl_type", "user ttl=60 %LOGIN /usr/bin/helper"),
+        ("auth_param", "basic program /usr/bin/helper"),
+        ("auth_param", "basic realm ours"),
+    ],
+)
+def test_a_reload_that_denies_requests_that_wait_for_a_helper_has_to_be_accepted(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four clients under whose requests a Squid of each was reloaded had one in twenty answered 403."""
+    server: Any = Attached.__new__(Attached)
+    server.clock, server.reading_s, server.pending = FakeClock(), 0.1, None
+    server.loaded = Files([Setting(name, value, Path("/etc/squid/squid.conf"), 7)])
+    server.master = SimpleNamespace(signal=lambda number: None)
+    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    waits = "realm" not in value
+    said = rf"a helper \({name}, .*squid.conf.*7\) may be answered 403 .*: accept it with --accept-lost-connections"
+    with pytest.raises(UsageError, match=said) if waits else contextlib.nullcontext():
+        server.permitted(accept_lost=False)
+    server.permitted(accept_lost=True)
+    assert any("403" in note for note in server.notes()) == waits
 
 
 HIS, OURS = ({f"socket:[{number}]": ("0.0.0.0", 3128)} for number in (1, 2))

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--accept-lost-connections",
         action="store_true",
-        help="reload although connections are lost by it, requests on their way to a cache_peer may be answered 502, "
-        "or all wait for as long as Squid reads long lists",
+        help="reload although connections are lost by it, requests on their way to a cache_peer may be answered 502 "
+        "and those that wait for a helper 403, or all wait for as long as Squid reads long lists",
     )
     parser.add_argument(
         "--allow-restart",

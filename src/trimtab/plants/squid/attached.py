@@ -144,7 +144,7 @@ class Attached(IncludedServer[Configuration]):
                 f"{' and '.join(why)}, or accept it with --accept-lost-connections"
             )
         if not accept_lost and (cut := self._cuts()):
-            raise UsageError(f"{cut}: accept it with --accept-lost-connections")
+            raise UsageError(f"{'; '.join(cut)}: accept it with --accept-lost-connections")
         if math.isinf(self.reading_s):
             self.test()
         if not accept_lost and self._reads_long:
@@ -161,7 +161,7 @@ class Attached(IncludedServer[Configuration]):
             if why
             else "every change is a reload, through which trimtab keeps the listening ports open"
         ]
-        found += filter(None, [self._cuts()])
+        found += self._cuts()
         if self._reads_long:
             found.append(self._stops())
         if self.pending is not None:
@@ -181,11 +181,23 @@ class Attached(IncludedServer[Configuration]):
             "it serves nobody for as long or longer"
         )
 
-    def _cuts(self) -> str:
-        """What a reload does to requests on their way to a cache_peer; empty where there is none."""
-        peer = next((one.where for one in self.loaded.all("cache_peer")), "")
-        said = "may be answered 502 when Squid reloads, as for every change, most of all one with a body (POST, PUT)"
-        return f"a request on its way to a cache_peer ({peer}) {said}" if peer else ""
+    def _cuts(self) -> list[str]:
+        """What a reload does to requests that wait for somebody else's answer, a sentence for each kind.
+
+        The access lists that wait for a helper's are gone then, and what they would have allowed is denied
+        (`ACLChecklist::prepNonBlocking` in src/acl/Checklist.cc).
+        """
+        helpers = [one for one in self.loaded.all("auth_param") if one.value.split()[1:2] == ["program"]]
+        helped = [*self.loaded.all("external_acl_type"), *helpers][:1]
+        said = "when Squid reloads, as for every change"
+        return [
+            f"a request on its way to a cache_peer ({peer.where}) may be answered 502 {said}, most of all one with a "
+            "body (POST, PUT)"
+            for peer in self.loaded.all("cache_peer")[:1]
+        ] + [
+            f"a request that waits for a helper ({one.name}, {one.where}) may be answered 403 {said}"
+            for one in helped
+        ]
 
     def _changed_since_start(self) -> Path | None:
         """A file that was changed after its worker was started; Squid does not say when it was last reloaded."""
