@@ -84,6 +84,15 @@ def test_a_restart_waits_for_asynchronous_requests_too_which_no_thread_serves(be
     assert "; 2 requests were still in service and may have been cut" in note
 
 
+def test_nobody_waits_for_websockets_which_a_restart_ends_and_says(bench: Bench) -> None:
+    beans = bench.jvm.beans
+    beans["Catalina:type=ProtocolHandler,port=8080"] = {"waitingProcessorCount": 3}
+    beans['Catalina:name="http-nio-8080",type=GlobalRequestProcessor,Upgrade=websocket'] = {}
+    note = bench.attach(restart=True).apply({"accept_count": 35}).notes[0]
+    assert "took nothing for 0.00 s" in note
+    assert "; 3 requests or WebSockets were still in service and may have been cut" in note
+
+
 def test_a_limit_that_is_left_over_is_not_taken_for_the_operators(bench: Bench) -> None:
     left(bench, "pause")
     with bench.attach().held([]):

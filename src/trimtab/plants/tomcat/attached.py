@@ -175,6 +175,16 @@ class Attached:
         with self._told(", ".join(operation for _, operation in calls)):
             self.jmx.call(*calls)
 
+    def names(self, pattern: str) -> list[str]:
+        """The names of the MBeans that fit a pattern.
+
+        Raises:
+            ApplyFailed: no answer came.
+            PlantGone: the server has ended.
+        """
+        with self._told("a look at its parts"):
+            return self.jmx.names(pattern)
+
     def empty(self, pool: Pool) -> None:
         """Has a pool close its JDBC connections, one of DBCP only those that nobody has borrowed.
 

@@ -16,7 +16,7 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants.tomcat.attached import Attached, Spot
 from trimtab.plants.tomcat.journal import Paused
-from trimtab.plants.tomcat.layout import BUSY, NOT_COUNTED, Connector, Pool
+from trimtab.plants.tomcat.layout import BUSY, NOT_COUNTED, Connector, Pool, name_of
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
@@ -25,7 +25,9 @@ HELD_S = 2.0
 LIMIT, REQUESTS = "maxConnections", "maxKeepAliveRequests"
 """What a pause changes for a moment, to 0 and 1 (`Jmx.java`)."""
 _WAITING = "waitingProcessorCount"
-"""Asynchronous requests that no thread serves just now, and WebSockets."""
+"""Asynchronous requests that no thread serves just now, and WebSockets, which last too long to be waited for."""
+_WEBSOCKETS = "*:type=GlobalRequestProcessor,Upgrade=websocket,*"
+"""Connectors that have had any."""
 UNLIMITED = -1
 """A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
@@ -52,7 +54,10 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     ]
     with contextlib.ExitStack() as stack:
         paused = [stack.enter_context(_paused(tomcat, one)) for one in (*beside, connector)]
-        busy = _drained(tomcat, [(endpoint, BUSY), (connector.handler, _WAITING)], clock)
+        counted = [(endpoint, BUSY), (connector.handler, _WAITING)]
+        lasting = name_of(endpoint) in map(name_of, tomcat.names(_WEBSOCKETS))
+        _drained(tomcat, counted[:1] if lasting else counted, clock)
+        left = _drained(tomcat, counted, clock, 0.0)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         anew = [(endpoint, "unbind"), (endpoint, "bind")] if _binds_early(tomcat, endpoint) else []
         tomcat.call((bean, "stop"), *anew, (bean, "start"))
@@ -61,7 +66,8 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
     now_s = clock.now_s()
     tomcat.held_s += now_s - began_s
-    late = f"; {busy} requests were still in service and may have been cut" if busy else ""
+    kind = "requests or WebSockets" if lasting else "requests"
+    late = f"; {left} {kind} were still in service and may have been cut" if left else ""
     ports = ", ".join(str(one.port) for one in beside)
     others = f" and those that share its Executor ({ports})" if beside else ""
     return [
