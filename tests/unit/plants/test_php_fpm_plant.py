@@ -6,6 +6,7 @@ import contextlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import cast
 
 import pytest
@@ -14,8 +15,10 @@ from tests._memory_plant import FakeClock
 from tests.unit.plants.test_change import MASTER
 from tests.unit.plants.test_standstill import Waiting
 from trimtab.errors import ApplyLater, UsageError
+from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
-from trimtab.plants.php_fpm import knobs, process, status
+from trimtab.plants.php_fpm import knobs, process, program, status
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.plant import PhpFpm
@@ -38,6 +41,7 @@ class Server:
     section: str = "www"
     listen: str = "/run/www.sock"
     drainable: bool = False
+    starts_long: bool = False
     pending: Path | None = None
     master: FpmMaster = field(default_factory=lambda: FpmMaster(**vars(MASTER)))
     standstill: Standstill | None = None
@@ -88,6 +92,46 @@ def test_a_reload_that_was_measured_counts_and_no_longer_what_was_expected(tmp_p
     clock.sleep(0.4)
     fpm.standstill.end()
     assert expected_s(fpm, SEEN) == pytest.approx(0.4)
+
+
+def test_one_that_takes_long_to_start_is_said_and_reckoned_with_before_its_first_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """opcache.preload runs scripts in each start, and nothing is served meanwhile."""
+    fpm, clock = object.__new__(Attached), FakeClock()
+    parts = {"pool": "www", "section": "www", "in_force": server(tmp_path).in_force, "pending": None, "clock": clock}
+    page = StatusPage("/run/www.sock", "/status", False)
+    vars(fpm).update(parts, status_page=page, loaded=server(tmp_path).loaded, master=FpmMaster(**vars(MASTER)))
+    tests = [(0.1, False), (4.0, True), (3.0, True)]  # one that fails stops early, and one was in a busy moment
+
+    def tested(self: Attached) -> Verdict:
+        took_s, valid = tests.pop(0)
+        clock.sleep(took_s)
+        return Verdict(valid, "")
+
+    monkeypatch.setattr(IncludedServer, "test", tested)
+    monkeypatch.setattr(Attached, "drainable", False)
+    for _ in range(3):
+        fpm.learn_start()
+    assert not tests and any("takes 3 s to start" in note for note in fpm.notes())
+    assert expected_s(cast(Server, fpm), {"idle_workers": 8.0}) == pytest.approx(3 + 8 * 0.005)
+    fpm.starting_s = 0.9
+    assert not any("to start" in note for note in fpm.notes())
+    assert expected_s(cast(Server, fpm), {"idle_workers": 8.0}) == pytest.approx(ENDING_S)
+
+
+def test_why_a_start_fails_is_said_where_php_shows_it_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (
+        "<br />\n<b>Fatal error</b>:  Uncaught Error: Class &quot;Nope&quot; not found in /srv/preload.php:1<br />\n"
+    )
+    answer = CompletedProcess([], 70, page, "")
+    monkeypatch.setattr(program, "ask", lambda argv, environ: answer)
+    monkeypatch.setattr(program, "require_trusted", lambda path: None)
+    verdict = Program(Path("/usr/sbin/php-fpm"), Path("/etc/php-fpm.conf")).test()
+    assert (verdict.valid, verdict.message) == (
+        False,
+        'Uncaught Error: Class "Nope" not found in /srv/preload.php:1',
+    )
 
 
 def test_one_that_puts_itself_into_the_background_is_not_reloaded_as_another_process_serves_then(

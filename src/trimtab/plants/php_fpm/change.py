@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants._included_server import IncludedChange
@@ -38,6 +38,7 @@ class Change(IncludedChange[Attached]):
         fpm = self.server
         values = fpm.values(fpm.read())
         busy = self._busy()
+        patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * fpm.starting_s)
         standstill = Standstill(self.clock, self._queue)
         with contextlib.closing(standstill):
             running = reload(
@@ -47,7 +48,7 @@ class Change(IncludedChange[Attached]):
                 knobs.started(values),
                 fpm.timeout_s,
                 self.clock,
-                self.patience,
+                patience,
                 standstill,
             )
         fpm.standstill = standstill

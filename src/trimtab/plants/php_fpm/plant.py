@@ -112,7 +112,7 @@ class PhpFpm(IncludedPlant):
 
     def expected_stop(self) -> tuple[float, float, float]:
         """The master executes itself anew once all workers have ended, one after the other."""
-        return 0.05, 0.005, 0.02
+        return self._server.starting_s if self._server.starts_long else 0.05, 0.005, 0.02
 
     def held_up_s(self, readings: Readings) -> float:
         """The slowest request under way, at most process_control_timeout; those of other pools are not seen.
@@ -145,6 +145,7 @@ class PhpFpm(IncludedPlant):
         # Also where our own file was not loaded yet: an earlier run was killed.
         self._server.permitted(accept_lost)
         super().check_reload(accept_lost)
+        self._server.learn_start()
 
     def permitted(self, accept_lost: bool) -> None:
         """Makes sure that FPM may be reloaded, and that no request is lost by it."""

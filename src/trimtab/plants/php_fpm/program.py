@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 from trimtab.plants._php import php_ini
@@ -14,6 +15,7 @@ from trimtab.trust import printable, require_trusted
 
 _PASSED = re.compile(r"LANG|TZ|LC_\w+")
 _STAMP = re.compile(r"^\[[^\]]*\] ")
+_TAG = re.compile(r"<[^<>]*>")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Program:
             require_trusted(path)
         environ = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
         answer = ask(self.argv, environ)
-        return Verdict(answer.returncode == 0, _said(answer.stderr.splitlines()))
+        # Where the start itself fails, as with opcache.preload, PHP shows its error as a page.
+        said = answer.stderr.strip() or unescape(_TAG.sub("", answer.stdout)).strip()
+        return Verdict(answer.returncode == 0, _said(said.splitlines()))
 
     def _option(self, *flags: str) -> str:
         """What its options say of one that goes by these names; empty for nothing."""
@@ -77,4 +81,4 @@ def _said(lines: Sequence[str]) -> str:
     """The program's errors on its configuration, in one line."""
     told = [_STAMP.sub("", line.strip()) for line in lines]
     wrong = [line for line in told if line.startswith(("ALERT: ", "ERROR: "))] or told
-    return printable("; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in wrong if line)))
+    return printable("; ".join(dict.fromkeys(line.partition(": ")[2].lstrip() or line for line in wrong if line)))
