@@ -16,7 +16,8 @@ from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.hazards import ended, fatal
-from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.process import Generations, Parent
+from trimtab.plants.apache.program import _options
 
 EC, ALSO_EC, RSA, SECRET = "ec", "other", "rsa", "secret"
 KINDS = {
@@ -123,6 +124,25 @@ def test_neither_a_change_nor_what_comes_before_it_is_passed_then(
         apache.permitted()
     (tmp_path / "key").write_text((pairs / "ec.key").read_text())
     assert apache.test() is verdict
+    apache.permitted()
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"), [(("httpd", "-X"), ""), (("httpd", "-D", "ONE_PROCESS"), ""), (("httpd",), "Define DEBUG")]
+)
+def test_one_that_serves_in_its_first_process_is_not_signalled_as_prefork_ends_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], line: str
+) -> None:
+    (tmp_path / "main.conf").write_text(f"{line}\n")
+    apache, workers = object.__new__(Attached), list[tuple[int, ...]]([()])
+    defines = frozenset(value for letter, value in _options(argv[1:]) if letter == "D")
+    apache.origin = Origin(tmp_path / "main.conf", tmp_path, defines)
+    apache._config, apache.reading_s = evaluate(apache.origin), 0.1
+    vars(apache).update(master=SimpleNamespace(buckets=1, signal=lambda number: None))
+    monkeypatch.setattr(attached, "generations", lambda parent, pipes: Generations(workers[-1], ()))
+    with pytest.raises(UsageError, match=r"serves in its first process alone \(-X, .*cannot be reloaded"):
+        apache.permitted()
+    workers.append((7,))  # the line came after its start, or whoever gave the option has a program of his own
     apache.permitted()
 
 

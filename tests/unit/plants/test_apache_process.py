@@ -203,7 +203,13 @@ def test_a_parent_that_has_ended_is_gone() -> None:
 
 def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
     argv = ("-k", "start", "-DFOREGROUND", "-f", "a.conf", "-d/etc", "-X", "-c", "Listen 1", "-e", "debug")
-    assert _options(argv) == [("D", "FOREGROUND"), ("f", "a.conf"), ("d", "/etc"), ("c", "Listen 1")]
+    assert _options(argv) == [
+        ("D", "FOREGROUND"),
+        ("f", "a.conf"),
+        ("d", "/etc"),
+        ("D", "DEBUG"),
+        ("c", "Listen 1"),
+    ], "-X defines DEBUG"
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:

@@ -29,6 +29,8 @@ BY_HAND = "apachectl graceful"
 """How an operator reloads it."""
 _BEHIND_A_PROXY = ("remoteipheader", "remoteipproxyprotocol")
 """Directives of mod_remoteip that nobody sets but for a proxy in front."""
+_ALONE = {"ONE_PROCESS", "DEBUG"}
+"""With one of these defined Apache starts no workers (`prefork_pre_config` and its like)."""
 STARTED_WITH = "it keeps the ServerLimit and ThreadLimit with which it was started: stop and start it for other ones"
 """AH00179 in its log, "changing ServerLimit to 400 from original value of 150 not allowed during restart"."""
 
@@ -158,7 +160,13 @@ class Attached:
         return hazards.ended(self.config, self.master.buckets, bool(programs(self.master)))
 
     def _fatal(self) -> str:
-        """Why a reload would end Apache, as far as its own test does not tell; empty where nothing is seen."""
+        """Why a reload would end Apache, as far as its own test does not tell; empty where nothing is seen.
+
+        Where its first process serves, as for debugging, prefork ends at SIGUSR1, and the others do nothing.
+        """
+        defined = {*self.origin.defines, *(one.args[0] for one in self.config.named("define") if one.args)}
+        if not _ALONE.isdisjoint(defined) and not generations(self.master, frozenset()).workers:
+            return "Apache serves in its first process alone (-X, ONE_PROCESS or DEBUG), and cannot be reloaded so"
         found = hazards.fatal(self.config, self.origin.server_root, self.master.buckets)
         return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
 

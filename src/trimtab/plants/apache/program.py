@@ -109,10 +109,12 @@ class Program:
 
 
 def _options(argv: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The options that shape the configuration, written either as "-f file" or as "-ffile"."""
+    """The options that shape the configuration, written either as "-f file" or as "-ffile"; -X defines DEBUG."""
     found, rest = [], list(argv)
     while rest:
         word = rest.pop(0)
+        if word == "-X":
+            found.append(("D", "DEBUG"))
         if len(word) < 2 or word[0] != "-" or word[1] not in _WITH_VALUE:
             continue
         value = word[2:] or (rest.pop(0) if rest else "")
