@@ -2,10 +2,11 @@
 
 `-t` reads the configuration and no more. In a reload every module looks at what it names too (`ap_run_post_config` in
 server/main.c); where one fails, the parent ends and nobody is served ("AH00016: Configuration Failed"). That comes
-about without an edit of any file that `-t` reads: a certificate was replaced and not its key (AH02565). Until
-somebody reloads, nobody notices. Or ListenCoresBucketsRatio was taken out since the start: Apache keeps the number of
-its sockets, and cannot open the second at an address any more (AH00072). What only Apache knows (macros, keys with a
-passphrase) is not judged.
+about without an edit of any file that `-t` reads: a certificate was replaced and not its key (AH02565), or a
+certificate, a key or a list of revoked ones was written half, as on a full disk, or is a page of errors; or the
+directory of the pid file is gone (AH00100). Until somebody reloads, nobody notices. Or ListenCoresBucketsRatio was
+taken out since the start: Apache keeps the number of its sockets, and cannot open the second at an address any more
+(AH00072). What only Apache knows (macros, keys with a passphrase) is not judged.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from trimtab.plants.apache.syntax import Directive
 from trimtab.trust import open_trusted
 
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
+_STORES = ("sslcacertificatefile", "sslcarevocationfile")
+"""Certificates, and revoked ones, by which clients' own are judged."""
+_LARGEST_KEY = 1 << 20
+_WHOLE_KEY = re.compile(rb"0|MI|.*-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*-----END \1-----", re.DOTALL)
+"""Where a key may be whole: without its first line Apache takes it too."""
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
 _MEMBERS, _CHECKED = ("balancermember", "proxypass", "proxyset"), re.compile(r"hcmethod=(?!none$)|hctemplate=", re.I)
@@ -34,8 +40,6 @@ _OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIG
 def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
     """Why a reload would end Apache; empty where nothing is seen that would.
 
-    The first key of a virtual host is the first certificate's, and so on. Where TLS is off nobody looks at them.
-
     Args:
         configuration: as it is on disk.
         server_root: ServerRoot before any directive sets it.
@@ -43,19 +47,39 @@ def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
     """
     if buckets > 1 and _ratio(configuration) in ((), ("0",)):
         return "it was started with ListenCoresBucketsRatio, which its files no longer set: put that back"
+    for one in (*configuration.named("pidfile")[-1:], *configuration.named("forensiclog")):  # made anew where gone
+        file = _file(one, Path())
+        if file is not None and file.is_absolute() and not os.path.lexists(file.parent):
+            return f"the directory of {one.args[0]} ({one.where}) is not there: make it"
     roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
-    root = Path("/", roots[-1]) if roots else server_root
+    return _tls(configuration, Path("/", roots[-1]) if roots else server_root)
+
+
+def _tls(configuration: Configuration, root: Path) -> str:
+    """Why mod_ssl would end Apache; empty where nothing is seen.
+
+    The first key of a virtual host is the first certificate's, and so on. Where TLS is off nobody looks at them.
+    """
+    names = (_ENGINE, _CERTIFICATE, _KEY, *_STORES)
     hosts: dict[str, dict[str, list[Directive]]] = {}
-    for one in configuration.named(_ENGINE, _CERTIFICATE, _KEY):
-        hosts.setdefault(one.section, {_ENGINE: [], _CERTIFICATE: [], _KEY: []})[one.name].append(one)
+    for one in configuration.named(*names):
+        hosts.setdefault(one.section, {name: [] for name in names})[one.name].append(one)
     pairs: dict[tuple[Path | None, Path | None], tuple[Directive, Directive]] = {}
+    single: dict[Path | None, Directive] = {}
+    checked = any(one.args[:1] not in ((), ("none",)) for one in configuration.named("sslcarevocationcheck"))
     for section, host in hosts.items():
-        engines, certificates, keys = host.values()
+        engines, certificates, keys, issuers, revoked = host.values()
         # What stands outside of virtual hosts is theirs too, whose engine may be on.
-        off = bool(section and engines) and all(" ".join(one.args).lower() == "off" for one in engines)
-        if not off and len(certificates) == len(keys):  # else a certificate's file may hold its key
+        if section and engines and all(" ".join(one.args).lower() == "off" for one in engines):
+            continue
+        for one in (*certificates, *keys, *issuers, *(revoked if checked else ())):
+            single.setdefault(_file(one, root), one)
+        if len(certificates) == len(keys):  # else a certificate's file may hold its key
             for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
                 pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))
+    for file, one in single.items():
+        if file is not None and _spoilt(file, one.name == _KEY):
+            return f"{file} ({one.where}) is not whole, or is no such file: put back what was there"
     for files, (certificate, key) in pairs.items():
         if _apart(*files):
             return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
@@ -154,6 +178,25 @@ def _file(one: Directive, root: Path) -> Path | None:
     name = one.args[0] if one.args else ""
     known = name and not _NO_FILE.match(name) and "macro" not in (section for section, _ in one.context)
     return root / name if known else None
+
+
+def _spoilt(file: Path, key: bool) -> bool:
+    """Whether a file surely holds no key, or not the certificates or lists that it should."""
+    try:
+        fd = open_trusted(file)
+    except (UsageError, OSError):
+        return False
+    try:
+        if key:
+            return _WHOLE_KEY.match(os.read(fd, _LARGEST_KEY)) is None
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(f"/proc/self/fd/{fd}")
+    except ssl.SSLError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
 
 
 def _apart(certificate: Path | None, key: Path | None) -> bool:
