@@ -110,6 +110,7 @@ def test_one_that_takes_long_to_start_is_said_and_reckoned_with_before_its_first
         return Verdict(valid, "")
 
     monkeypatch.setattr(IncludedServer, "test", tested)
+    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
     monkeypatch.setattr(Attached, "drainable", False)
     for _ in range(3):
         fpm.learn_start()
@@ -118,6 +119,28 @@ def test_one_that_takes_long_to_start_is_said_and_reckoned_with_before_its_first
     fpm.starting_s = 0.9
     assert not any("to start" in note for note in fpm.notes())
     assert expected_s(cast(Server, fpm), {"idle_workers": 8.0}) == pytest.approx(ENDING_S)
+
+
+def test_what_would_end_it_in_a_reload_though_its_own_test_passes_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in the first trial where the directory of its pid file was gone."""
+    fpm, main, run = object.__new__(Attached), tmp_path / "php-fpm.conf", tmp_path / "run"
+    vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main))
+    monkeypatch.setattr(IncludedServer, "test", lambda self: Verdict(True, ""))
+
+    def refused(pid: str, listen: str) -> str:
+        main.write_text(f"[global]\npid = {pid}\n[www]\nlisten = {run}/www.sock\n[shop]\nlisten = {listen}\n")
+        return fpm.test().message
+
+    main.write_text(f"[www]\nlisten = {run}/www.sock\n")
+    fpm.loaded = read(main)
+    why = f"PHP-FPM would end in a reload, though its own test passes: no directory for {run}/"
+    assert refused(f"{run}/pid", "127.0.0.1:9000") == f"{why}pid"
+    assert refused("relative.pid", f"{run}/$pool.sock") == f"{why}shop.sock", "what it holds it keeps"
+    assert refused("", "9000") == refused("/${run}/pid", "9000") == ""
+    run.mkdir()
+    assert refused(f"{run}/pid", f"{run}/shop.sock") == ""
 
 
 def test_why_a_start_fails_is_said_where_php_shows_it_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:

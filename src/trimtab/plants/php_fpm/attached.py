@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -118,7 +119,18 @@ class Attached(IncludedServer[Configuration]):
         verdict = super().test()
         if verdict.valid:  # else it may have stopped at the first line
             self.starting_s = min(self.starting_s, self.clock.now_s() - began_s)
-        return verdict
+        return Verdict(False, why) if verdict.valid and (why := self._fatal()) else verdict
+
+    def _fatal(self) -> str:
+        """Why a reload would end FPM though its own test passes; empty where nothing is seen.
+
+        It writes its pid file, and opens the sockets that it does not have yet, after all that `-t` looks at.
+        """
+        now, held = self.parsed(), {self.loaded.text(pool, "listen") for pool in self.loaded.pools()}
+        made = {now.text(GLOBAL, "pid"), *(now.text(pool, "listen") for pool in now.pools())} - held
+        known = sorted(one for one in made if one[:1] == "/" and "${" not in one)
+        gone = next((one for one in known if not os.path.lexists(Path(one).parent)), "")
+        return f"PHP-FPM would end in a reload, though its own test passes: no directory for {gone}" if gone else ""
 
     def learn_start(self) -> None:
         """Learns how long it takes to start, unless that is known.
