@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from trimtab.plants._program import Verdict
 from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.hazards import ended, fatal
+from trimtab.plants.apache.hazards import ended, fatal, taken
 from trimtab.plants.apache.process import Generations, Parent
 from trimtab.plants.apache.program import _options
 
@@ -114,6 +115,37 @@ def test_revoked_ones_that_nobody_checks_are_not_looked_at(pairs: Path) -> None:
     assert said(pairs, "SSLCARevocationFile junk.crt") == said(pairs, "SSLCARevocationCheck none") == ""
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:", "0.0.0.0:", "[::1]:", ""])
+def test_a_new_listener_at_what_another_server_has_is_named(tmp_path: Path, host: str) -> None:
+    """Apache's own test passes, and the reload at the end of a run brought the operator's line into force."""
+    at = ("::1", socket.AF_INET6) if host == "[::1]:" else ("127.0.0.1", socket.AF_INET)
+
+    def said_of(line: str, *held: int) -> str:
+        (tmp_path / "main.conf").write_text(line)
+        return taken(evaluate(Origin(tmp_path / "main.conf", tmp_path)), held)
+
+    with socket.create_server((at[0], 0), family=at[1]) as other:
+        port = other.getsockname()[1]
+        where = f"another server listens at {host}{port} ({tmp_path}/main.conf:1): end that, or take the line out"
+        assert said_of(f"Listen {host}{port} https") == where
+        assert said_of(f"Listen {host}{port}", 80, port) == "", "that is its own"
+    assert said_of(f"Listen {host}{port}") == said_of(f"Listen localhost:{port}") == said_of("Listen 99999") == ""
+
+
+def test_what_it_listens_at_since_trimtab_came_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apache, held = object.__new__(Attached), list[tuple[str, int]]()
+    apache.origin, apache.reading_s = Origin(tmp_path / "main.conf", tmp_path), 0.1
+    vars(apache).update(listeners=[], master=SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None))
+    monkeypatch.setattr(attached, "listeners", lambda pid: held)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        (tmp_path / "main.conf").write_text(f"Listen 127.0.0.1:{other.getsockname()[1]}")
+        apache._config = evaluate(apache.origin)
+        with pytest.raises(UsageError, match=r"would end in a reload, .* another server listens at"):
+            apache.permitted()
+        held.append(other.getsockname())
+        apache.permitted()
+
+
 @pytest.mark.parametrize("name", ["PidFile", "ForensicLog"])
 def test_a_directory_that_is_gone_and_its_own_test_does_not_look_at_is_named(tmp_path: Path, name: str) -> None:
     line = f"{name} {tmp_path}/run/file"
@@ -156,7 +188,7 @@ def test_neither_a_change_nor_what_comes_before_it_is_passed_then(
     apache._config = evaluate(apache.origin)
     verdict = Verdict(True, "")
     parts = {"master": SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None)}
-    vars(apache).update(parts, program=SimpleNamespace(test=lambda named: verdict))
+    vars(apache).update(parts, listeners=[], program=SimpleNamespace(test=lambda named: verdict))
     monkeypatch.setattr(attached, "vet", lambda master: None)
     assert not apache.test().valid and "though its own test passes: " in apache.test().message
     with pytest.raises(UsageError, match="would end in a reload"):
@@ -177,7 +209,7 @@ def test_one_that_serves_in_its_first_process_is_not_signalled_as_prefork_ends_b
     defines = frozenset(value for letter, value in _options(argv[1:]) if letter == "D")
     apache.origin = Origin(tmp_path / "main.conf", tmp_path, defines)
     apache._config, apache.reading_s = evaluate(apache.origin), 0.1
-    vars(apache).update(master=SimpleNamespace(buckets=1, signal=lambda number: None))
+    vars(apache).update(listeners=[], master=SimpleNamespace(buckets=1, signal=lambda number: None))
     monkeypatch.setattr(attached, "generations", lambda parent, pipes: Generations(workers[-1], ()))
     with pytest.raises(UsageError, match=r"serves in its first process alone \(-X, .*cannot be reloaded"):
         apache.permitted()

@@ -36,7 +36,9 @@ def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: list[tuple[f
         return Verdict(valid, "")
 
     parts = {"master": SimpleNamespace(pid=1, buckets=1, signal=lambda number: None)}
-    vars(apache).update(parts, program=SimpleNamespace(test=test), limits=SimpleNamespace(threads_per_child=1))
+    vars(apache).update(
+        parts, listeners=[], program=SimpleNamespace(test=test), limits=SimpleNamespace(threads_per_child=1)
+    )
     monkeypatch.setattr(attached, "vet", lambda master: None)
     monkeypatch.setattr(attached, "SystemClock", lambda: clock)
     return apache

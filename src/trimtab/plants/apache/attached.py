@@ -168,6 +168,8 @@ class Attached:
         if not _ALONE.isdisjoint(defined) and not generations(self.master, frozenset()).workers:
             return "Apache serves in its first process alone (-X, ONE_PROCESS or DEBUG), and cannot be reloaded so"
         found = hazards.fatal(self.config, self.origin.server_root, self.master.buckets)
+        if not found and hazards.taken(self.config, {port for _, port in self.listeners}):  # or there since
+            found = hazards.taken(self.config, {port for _, port in listeners(self.master.pid)})
         return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
 
     def read_running(self) -> None:

@@ -11,9 +11,12 @@ taken out since the start: Apache keeps the number of its sockets, and cannot op
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import socket
 import ssl
+from collections.abc import Collection
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -22,6 +25,8 @@ from trimtab.plants.apache.syntax import Directive
 from trimtab.trust import open_trusted
 
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
+_ADDRESS = re.compile(r"(?:(?:\[([\da-fA-F:]+)\]|([\d.]+)):)?(\d{1,5})")
+"""What `Listen` names, without a host's name, which only Apache resolves."""
 _STORES = ("sslcacertificatefile", "sslcarevocationfile")
 """Certificates, and revoked ones, by which clients' own are judged."""
 _LARGEST_KEY = 1 << 20
@@ -53,6 +58,22 @@ def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
             return f"the directory of {one.args[0]} ({one.where}) is not there: make it"
     roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
     return _tls(configuration, Path("/", roots[-1]) if roots else server_root)
+
+
+def taken(configuration: Configuration, held: Collection[int]) -> str:
+    """Where it is to listen at what another server has (AH00072), so that a reload would end it; empty for nowhere.
+
+    Args:
+        configuration: as it is on disk.
+        held: the ports at which it listens now.
+    """
+    for one in configuration.named("listen"):
+        found = _ADDRESS.fullmatch(one.args[0]) if one.args else None
+        if found is None or int(found[3]) in held or any("reuseport" in word for word in one.args):
+            continue
+        if _in_use(found[1] or found[2] or "::", int(found[3])):
+            return f"another server listens at {one.args[0]} ({one.where}): end that, or take the line out"
+    return ""
 
 
 def _tls(configuration: Configuration, root: Path) -> str:
@@ -178,6 +199,19 @@ def _file(one: Directive, root: Path) -> Path | None:
     name = one.args[0] if one.args else ""
     known = name and not _NO_FILE.match(name) and "macro" not in (section for section, _ in one.context)
     return root / name if known else None
+
+
+def _in_use(host: str, port: int) -> bool:
+    """Whether somebody listens there; what else may be wrong with an address is not judged."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if trial.family == socket.AF_INET6:
+                trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            trial.bind((host, port))
+    except (OSError, OverflowError) as error:
+        return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    return False
 
 
 def _spoilt(file: Path, key: bool) -> bool:
