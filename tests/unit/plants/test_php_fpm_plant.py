@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,7 +20,7 @@ from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
-from trimtab.plants.php_fpm import knobs, process, program, status
+from trimtab.plants.php_fpm import attached, knobs, process, program, status
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.plant import PhpFpm
@@ -141,6 +143,31 @@ def test_what_would_end_it_in_a_reload_though_its_own_test_passes_is_named(
     assert refused("", "9000") == refused("/${run}/pid", "9000") == ""
     run.mkdir()
     assert refused(f"{run}/pid", f"{run}/shop.sock") == ""
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_a_new_pool_at_what_another_server_has_is_named_and_what_is_its_own_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The reload at the end of a run brought the operator's pool into force, and FPM ended."""
+    main, unix = tmp_path / "php-fpm.conf", kind == "unix"
+    family, at = (socket.AF_UNIX, f"{tmp_path}/s") if unix else (socket.AF_INET, ("127.0.0.1", 0))
+    fpm, master = object.__new__(Attached), FpmMaster(**{**vars(MASTER), "pid": os.getpid()})
+    vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main), master=master)
+    monkeypatch.setattr(IncludedServer, "test", lambda self: Verdict(True, ""))
+    main.write_text("[www]\nlisten = 127.0.0.1:1\n")
+    fpm.loaded = read(main)
+    with socket.create_server(at, family=family) as other:
+        address = f"{tmp_path}/s" if unix else f"127.0.0.1:{other.getsockname()[1]}"
+        main.write_text(f"[www]\nlisten = 127.0.0.1:1\n[shop]\nlisten = {address}\n")
+        assert fpm.test().message == "", "an operator's reload has brought it into force"
+        monkeypatch.setattr(FpmMaster, "generation", lambda self: frozenset())
+        monkeypatch.setattr(attached, "listeners", lambda pid: ())
+        assert fpm.test().message.endswith(f"though its own test passes: another server listens at {address}")
+        fpm.loaded = read(main)
+        assert fpm.test().message == "", "what it has loaded it holds, or would not run"
+        fpm.loaded = Configuration()
+    assert fpm.test().message == "", "nobody listens there any more"
 
 
 def test_why_a_start_fails_is_said_where_php_shows_it_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ taken out since the start: Apache keeps the number of its sockets, and cannot op
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import socket
@@ -20,6 +19,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.plants._in_use import in_use
 from trimtab.plants.apache.configuration import Configuration
 from trimtab.plants.apache.syntax import Directive
 from trimtab.trust import open_trusted
@@ -71,7 +71,8 @@ def taken(configuration: Configuration, held: Collection[int]) -> str:
         found = _ADDRESS.fullmatch(one.args[0]) if one.args else None
         if found is None or int(found[3]) in held or any("reuseport" in word for word in one.args):
             continue
-        if _in_use(found[1] or found[2] or "::", int(found[3])):
+        host = found[1] or found[2] or "::"
+        if in_use((socket.AF_INET6 if ":" in host else socket.AF_INET, (host, int(found[3])))):
             return f"another server listens at {one.args[0]} ({one.where}): end that, or take the line out"
     return ""
 
@@ -199,19 +200,6 @@ def _file(one: Directive, root: Path) -> Path | None:
     name = one.args[0] if one.args else ""
     known = name and not _NO_FILE.match(name) and "macro" not in (section for section, _ in one.context)
     return root / name if known else None
-
-
-def _in_use(host: str, port: int) -> bool:
-    """Whether somebody listens there; what else may be wrong with an address is not judged."""
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if trial.family == socket.AF_INET6:
-                trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            trial.bind((host, port))
-    except (OSError, OverflowError) as error:
-        return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-    return False
 
 
 def _spoilt(file: Path, key: bool) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from trimtab.core import Clock
 from trimtab.errors import ApplyLater, NotMeasured, UsageError
 from trimtab.plants._held import permitted
+from trimtab.plants._in_use import in_use
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
@@ -19,6 +20,8 @@ from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
+from trimtab.sensors._tcp_listeners import listeners
+from trimtab.sensors._unix_diag import unix_sockets
 
 _PAGE_PATIENCE_S = 2.0
 _LOOK_S = 0.2
@@ -127,10 +130,22 @@ class Attached(IncludedServer[Configuration]):
         It writes its pid file, and opens the sockets that it does not have yet, after all that `-t` looks at.
         """
         now, held = self.parsed(), {self.loaded.text(pool, "listen") for pool in self.loaded.pools()}
-        made = {now.text(GLOBAL, "pid"), *(now.text(pool, "listen") for pool in now.pools())} - held
-        known = sorted(one for one in made if one[:1] == "/" and "${" not in one)
-        gone = next((one for one in known if not os.path.lexists(Path(one).parent)), "")
-        return f"PHP-FPM would end in a reload, though its own test passes: no directory for {gone}" if gone else ""
+        new = {now.text(pool, "listen") for pool in now.pools()} - held
+        paths = sorted(one for one in {now.text(GLOBAL, "pid"), *new} if one[:1] == "/" and "${" not in one)
+        why = next((f"no directory for {one}" for one in paths if not os.path.lexists(Path(one).parent)), "")
+        why = why or next((f"another server listens at {one}" for one in sorted(new) if self._taken(one)), "")
+        return f"PHP-FPM would end in a reload, though its own test passes: {why}" if why else ""
+
+    def _taken(self, address: str) -> bool:
+        """Whether another server listens at what is an address of its own in the files only."""
+        with contextlib.suppress(UsageError):  # a name that is not known
+            _, at = endpoint = status.endpoint(address)
+            if in_use(endpoint):  # perhaps by itself, since an operator's reload
+                own = self.master.generation()
+                mine = (one.name for one in unix_sockets(self.master.pid) if one.listens and one.target in own)
+                ports = (port for _, port in listeners(self.master.pid))
+                return at not in mine if isinstance(at, str) else int(at[1]) not in ports
+        return False
 
     def learn_start(self) -> None:
         """Learns how long it takes to start, unless that is known.
