@@ -163,12 +163,16 @@ class Change(ABC, Generic[S]):
                 says which.
         """
         self._put(_NOT_BACK)
+        there = False
         try:
             self.test({})
+            there = True
             self.reloaded({})
-        except PlantGone:
+        except PlantGone as error:
             if read := self._read_meanwhile():
                 raise ApplyFailed(read) from None
+            if there:
+                raise ApplyFailed(f"{self._as_it_was}, but {error} in the reload to it: start it") from None
         except Exception as error:  # a defect too: the files are back, and the server does not know
             why = f"{self.server.master.title} was not reloaded to it: {error}; once that is mended"
             raise ApplyFailed(f"{self._as_it_was}, but {why}, {self._by_hand}") from None

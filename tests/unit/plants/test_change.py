@@ -28,11 +28,15 @@ class Server:
     path: Path
     says: Callable[[str | None], Verdict] = lambda _: Verdict(True, "")
     ends: bool = False
+    """In the reload."""
+    gone: bool = False
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: {"size": 1})
     standstill: Standstill | None = None
 
     def test(self) -> Verdict:
+        if self.gone:
+            raise PlantGone("the server has ended")
         return self.says(_own_file.read(self.path))
 
     def refresh(self) -> None:
@@ -204,7 +208,7 @@ def undone_after_its_end(path: Path, monkeypatch: pytest.MonkeyPatch, *running: 
     monkeypatch.setattr(Master, "running", classmethod(lambda _: list(running)))
     path.write_text("5")
     try:
-        change(Server(path, ends=True), 3).undo()
+        change(Server(path, gone=True), 3).undo()
     finally:
         assert path.read_text() == "3"
     return path.read_text()
@@ -214,6 +218,16 @@ def test_an_undo_for_a_server_that_has_ended_says_nothing_where_no_other_runs(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert undone_after_its_end(path, monkeypatch) == "3"
+
+
+def test_an_undo_in_whose_reload_the_server_ends_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run said that the configuration from before it is in force again, and nobody was served."""
+    monkeypatch.setattr(Master, "running", classmethod(lambda _: []))
+    with pytest.raises(
+        ApplyFailed, match=f"{path} is as it was, but the server has ended in the reload to it: start"
+    ):
+        change(Server(path, ends=True), 3).undo()
+    assert path.read_text() == "3"
 
 
 @pytest.mark.parametrize("argv", [MASTER.argv, ()], ids=["the same command line", "one that may not be read"])
