@@ -102,7 +102,10 @@ def test_start_servers_that_are_not_set_are_those_in_the_middle(main: Path) -> N
     ("wrong", "why"),
     [
         ("pm = adaptive", "pm = 'adaptive' is none of static, dynamic, ondemand"),
-        ("pm.max_children = ${MOST}", r"pm\.max_children = \$\{MOST\} in .*www\.conf line \d+ is not a number"),
+        (
+            "pm.max_children = ${MOST}",
+            r"pm\.max_children = \$\{MOST\} in .*www\.conf line \d+ is from PHP-FPM.s environment, .* as a number",
+        ),
         ("pm.max_children = 9999999999", "is not a number"),
     ],
 )

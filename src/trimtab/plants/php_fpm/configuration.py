@@ -41,7 +41,9 @@ class Configuration(Files):
         """
         text = self.text(section, key) or "0"
         if not text.isdecimal() or len(text) > 9:
-            raise UsageError(f"{key} = {printable(text)} in {self.all(key, section)[-1].where} is not a number")
+            raise UsageError(
+                f"{key} = {printable(text)} in {self.all(key, section)[-1].where} is {_not(text)} number"
+            )
         return int(text)
 
     def seconds(self, section: str, key: str) -> int:
@@ -53,7 +55,7 @@ class Configuration(Files):
         text = self.text(section, key) or "0"
         found = _TIME.match(text)
         if found is None:
-            raise UsageError(f"{key} = {printable(text)} in {self.all(key, section)[-1].where} is not a time")
+            raise UsageError(f"{key} = {printable(text)} in {self.all(key, section)[-1].where} is {_not(text)} time")
         return int(found[1]) * _SECONDS[found[2]]
 
     def pools(self) -> list[str]:
@@ -85,6 +87,12 @@ def read(
         if path.is_file():
             reader.out.settings.append(Setting("", str(seen), path, 0))
     return reader.out
+
+
+def _not(text: str) -> str:
+    """What a value is in place of the one that was expected, up to that one's name."""
+    hidden = "from PHP-FPM's environment, which it hides: write it there as a"
+    return hidden if "${" in text else "not a"
 
 
 class _Reader:
