@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from trimtab.errors import StoreError
+from trimtab.trust import printable
 
 _STEP_S = 0.02
 
@@ -38,3 +43,23 @@ def locked(fd: int, patience_s: float = 10.0) -> bool:
             if time.monotonic() > deadline_s:
                 return False
             time.sleep(_STEP_S)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keeps others out while a store is opened: a change to WAL does not wait for them, whatever the time-out.
+
+    Args:
+        path: a file of its own: others may open a directory that they can read, and closing any other descriptor of
+            the store itself would drop the locks that SQLite holds on it.
+
+    Raises:
+        StoreError: another process holds the lock.
+    """
+    lock = opened(path)
+    try:
+        if not locked(lock):
+            raise StoreError(f"{printable(os.fspath(path))} is locked by another process")
+        yield
+    finally:
+        os.close(lock)

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from os.path import samestat
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from trimtab import codec, own, schema
 from trimtab.core import Applied, Configuration, Move, MoveState, Reading, Window
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
-from trimtab.locks import locked, opened
+from trimtab.locks import alone
 from trimtab.processes import Process, identify
 from trimtab.records import Plan, Run, StoredMove
 from trimtab.replay import Past
@@ -68,7 +69,7 @@ class Store:
                 name = ":memory:"
             if name != ":memory:":
                 _make_private(Path(name))
-            with self._errors(), _alone(name):
+            with self._errors(), contextlib.nullcontext() if name == ":memory:" else alone(Path(f"{name}{_LOCK}")):
                 self._db = sqlite3.connect(name, timeout=10.0, isolation_level=None)
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=NORMAL")
@@ -80,6 +81,17 @@ class Store:
             with self._errors():
                 self._db = _read_only(Path(name))
         self._db.execute("PRAGMA foreign_keys=ON")
+        self._file = None if path is None or name == ":memory:" else path.stat()
+
+    def require_there(self) -> None:
+        """Makes sure that what is written can be found again: SQLite goes on in a file that has no name any more.
+
+        Raises:
+            StoreError: the file was removed, moved or replaced.
+        """
+        with self._errors():
+            if self._file is not None and self.path is not None and not samestat(self._file, self.path.stat()):
+                raise StoreError("another file is in its place")
 
     def close(self) -> None:
         """Closes the file; may be called twice."""
@@ -320,6 +332,7 @@ class RunWriter:
     def window(self, window: Window) -> Stamp:
         """Writes a window with all that was measured in it."""
         w = window
+        self.store.require_there()
         if self._keep is not None and w.index % max(1, self._keep // _LUMPS) == 0:
             self.store.forget(self.run_id, w.index - self._keep)
         with self.store.transaction():
@@ -438,24 +451,6 @@ def _read(text: str, kind: Any, run_id: int) -> Any:
         return codec.decode(text, kind)
     except ValueError as error:
         raise StoreError(f"run {run_id} of the store cannot be read: {error}") from None
-
-
-@contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """Keeps others out while a store is opened: a change to WAL does not wait for them, whatever the time-out."""
-    if name == ":memory:":
-        yield
-        return
-    # A file of its own: others may open a directory that they can read, and closing any other descriptor of the store
-    # itself would drop the locks that SQLite holds on it.
-    path = f"{name}{_LOCK}"
-    lock = opened(Path(path))
-    try:
-        if not locked(lock):
-            raise StoreError(f"{printable(path)} is locked by another process")
-        yield
-    finally:
-        os.close(lock)
 
 
 def _make_private(path: Path) -> None:

@@ -80,6 +80,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "runs.sqlite"
 
 
+@pytest.mark.parametrize("taken", ["removed", "replaced", "its directory moved"])
+def test_nothing_goes_on_in_a_store_that_nobody_finds_again(path: Path, taken: str) -> None:
+    writer = Store(path).begin(PLAN)
+    writer.window(WINDOW)
+    if taken == "its directory moved":
+        path.parent.rename(path.parent.with_name("elsewhere"))
+    else:
+        path.unlink()
+    if taken == "replaced":
+        path.touch(0o600)
+    with pytest.raises(StoreError, match=r"No such file|another file is in its place"):
+        writer.window(replace(WINDOW, index=1))
+
+
 def test_a_run_comes_back_as_it_was_written(path: Path) -> None:
     store = Store(path)
     writer = store.begin(PLAN)
@@ -369,7 +383,7 @@ def test_a_run_that_keeps_its_last_windows_holds_no_more_than_those_and_a_lump(p
 def test_a_lock_that_somebody_keeps_is_said_and_not_waited_for_without_end(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trimtab.store.locked", partial(locked, patience_s=0.0))
+    monkeypatch.setattr("trimtab.locks.locked", partial(locked, patience_s=0.0))
     Store(path).close()
     his = os.open(f"{path}-lock", os.O_RDONLY)
     fcntl.flock(his, fcntl.LOCK_EX)
@@ -380,7 +394,7 @@ def test_a_lock_that_somebody_keeps_is_said_and_not_waited_for_without_end(
 
 
 def test_nothing_that_others_may_open_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.store.locked", partial(locked, patience_s=0.0))
+    monkeypatch.setattr("trimtab.locks.locked", partial(locked, patience_s=0.0))
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     path.parent.chmod(0o755)
     his = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)

@@ -376,7 +376,7 @@ def test_where_the_store_cannot_be_read_in_that_moment_nothing_begins(
 ) -> None:
     trial = killed_in_a_trial(trimtab, server)
     tries = iter([False])
-    monkeypatch.setattr("trimtab.store.locked", lambda fd: next(tries, True))
+    monkeypatch.setattr("trimtab.locks.locked", lambda fd: next(tries, True))
     said = trimtab(*TUNE)
     assert said.code == 1 and "is locked by another process" in said.err
     assert (len(Store(server.store).runs()), server.values["workers"]) == (1, trial)
