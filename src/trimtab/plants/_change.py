@@ -269,10 +269,20 @@ class Debt:
             UsageError: somebody has edited a file meanwhile, which is left alone, or it cannot be read.
             ApplyFailed: it fails again.
         """
+        self.put()
+        self.change.undo()
+
+    def put(self) -> None:
+        """Puts the files back, and tells the server nothing: something else is to come into force.
+
+        Raises:
+            UsageError: somebody has edited a file meanwhile, which is left alone, or it cannot be read.
+            ApplyFailed: it fails again.
+        """
         for path, text in self.change.present().items():
             if text not in (self.change.texts[path], self.ours.get(path)):
                 raise UsageError(_own_file.taken_over(path, text))
-        self.change.undo()
+        self.change._put(_NOT_BACK)
 
 
 class NotBack(ApplyFailed):

@@ -164,10 +164,11 @@ class OwnFilePlant(ReloadedPlant):
             UsageError: the same after a change that had failed.
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
-        self.settle()
         standing = self._standing
         if standing.written is None:
+            self.settle()
             return
+        self.settle_files()
         path = self.location()
         if edit := _edit(path, standing.written, standing.original):
             raise OperatorEdit(min(self.set_to), edit)

@@ -235,6 +235,19 @@ class ReloadedPlant(ReturningPlant):
             self._debt.pay()
             self._debt = None
 
+    def settle_files(self) -> None:
+        """The same for the files alone, before what was there first is put in their place and reloaded to.
+
+        A server that does not answer would not reload to the trial before either, whose files would then stay.
+
+        Raises:
+            UsageError: as for `settle`.
+            ApplyFailed: as for `settle`.
+        """
+        if self._debt is not None:
+            self._debt.put()
+            self._debt = None
+
     def undo(self, texts: Texts, ours: Texts) -> None:
         """Brings earlier texts of files back into force; where that fails, `settle` tries again.
 

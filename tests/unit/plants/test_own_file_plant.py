@@ -234,6 +234,25 @@ def test_what_could_not_be_put_back_either_is_by_whatever_comes_next(
     assert twice > 10
 
 
+def test_where_a_server_does_not_answer_no_trial_stays_in_its_file_at_the_end(fresh: Callable[[], Server]) -> None:
+    """The end of a run waited for a reload to the trial before, in vain, and left that one's file there."""
+    server, plant = begun(fresh, [{"timeout": 200}])
+
+    def deaf() -> None:
+        raise ApplyFailed("it did not reload in time")
+
+    server.reload, answers = deaf, server.reload  # type: ignore[method-assign]
+    with pytest.raises(ApplyFailed, match="as it was, but"):
+        plant.apply(CHANGE)
+    for _ in range(2):
+        with pytest.raises(ApplyFailed, match="as it was, but the server was not reloaded to it"):
+            plant.restore()
+        assert server.state() == ({**START, "timeout": 200}, None), "its next reload brings back what was there"
+    server.reload = answers  # type: ignore[method-assign]
+    plant.restore()
+    assert server.state() == (START, None)
+
+
 def test_a_rollback_that_fails_is_owed_and_restore_makes_it_good(fresh: Callable[[], Server]) -> None:
     server, plant = begun(fresh, [{"timeout": 200}])
     before, prepared = server.state(), plant.prepare(CHANGE)

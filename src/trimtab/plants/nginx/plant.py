@@ -220,9 +220,10 @@ class Nginx(ReloadedPlant):
             OperatorEdit: a file of our own was edited by somebody else, and was left as it is.
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        self.settle()
         if not self._ledger.written:
+            self.settle()
             return
+        self.settle_files()
         texts, theirs = self._ledger.original()
         self.change(texts).undo()
         knob = min(self._ledger.values, default="")
