@@ -318,10 +318,14 @@ def end(members: Callable[[], Iterable[Process]], patience_s: float) -> bool:
 
 
 def _stat(pid: int, proc: Path = PROC) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third (the state) on; None when there is no such process."""
+    """The fields of /proc/PID/stat from the third (the state) on; None when there is no such process.
+
+    Raises:
+        OSError: this process has no descriptor or memory left to look: no sign that the other has ended.
+    """
     try:
         text = contents(f"{proc}/{pid}/stat")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     # The name, in parentheses, may hold spaces and parentheses.
     return text.rpartition(b")")[2].decode("ascii", "replace").split()

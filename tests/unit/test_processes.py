@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,3 +74,15 @@ def test_a_name_that_is_no_text_is_the_program_of_who_may_not_be_looked_into(
     name.write_bytes(called)
     monkeypatch.setattr(os, "readlink", refused)
     assert program_of(ME) == Path(os.fsdecode(called))
+
+
+def test_who_has_no_descriptor_left_to_look_does_not_take_others_for_ended() -> None:
+    """A run with a low `ulimit -n` said that its server had ended."""
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, usual[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            start_of(ME)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert start_of(ME)
