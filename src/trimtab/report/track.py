@@ -18,6 +18,7 @@ from trimtab.referee import Course, of_run
 from trimtab.replay import Past
 from trimtab.store import Store
 from trimtab.trials import SearchState
+from trimtab.trust import printable
 
 SATURATED = "saturated"
 """The phase of a move that says that a guarantee cannot be met."""
@@ -48,8 +49,8 @@ class Track:
 
     @property
     def label(self) -> str:
-        """Name in a comparison: the run's label, else its controller."""
-        return self.run.plan.label or self.run.plan.controller
+        """Name in a comparison: the run's label, as far as it can be drawn, else its controller."""
+        return printable(self.run.plan.label) or self.run.plan.controller
 
     @property
     def knob(self) -> str:

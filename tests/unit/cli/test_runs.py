@@ -347,6 +347,13 @@ def test_a_report_of_several_runs(tuned: Trimtab, tmp_path: Path) -> None:
     assert "again" in (tmp_path / "both.html").read_text()
 
 
+def test_a_label_of_bytes_that_are_no_characters_takes_no_report_away(tuned: Trimtab, tmp_path: Path) -> None:
+    """matplotlib cannot draw it, so a run that had gone well ended with an internal error and without its report."""
+    said = tuned(*TUNE, "--label", os.fsdecode(b"fr\xfch"), "--report", tmp_path / "page.html")
+    assert (said.code, said.err) == (0, "")
+    assert r"fr\udcfch" in (tmp_path / "page.html").read_text()
+
+
 def test_undo_says_what_an_earlier_run_had_kept_and_that_this_is_undone_too(
     tuned: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
