@@ -216,6 +216,16 @@ def test_a_file_that_says_something_else_or_that_others_can_read_is_refused(
         read(tmp_path / "absent.cnf")
 
 
+def test_a_user_without_a_name_is_told_to_give_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as any number: `doctor` ended with an internal error before its first line."""
+    monkeypatch.setattr("os.geteuid", lambda: 4242424242)
+    with pytest.raises(
+        UsageError, match="uid 4242424242 has no name here, and so no account of its own: give --account or"
+    ):
+        Credentials.chosen(None, None)
+    assert Credentials.chosen("tuner", None).user == "tuner"
+
+
 def test_a_password_is_in_nothing_that_is_printed() -> None:
     assert "hidden" not in repr(Credentials("a", "hidden"))
 

@@ -40,13 +40,18 @@ class Credentials:
         """Account that the command line names; else this user's own.
 
         Raises:
-            UsageError: both are named, or the file cannot be used.
+            UsageError: both are named, the file cannot be used, or this user has no name, as in a container that runs
+                as any number.
         """
         if account is not None and file is not None:
             raise UsageError("--account and --defaults-file both name an account: give one of them")
         if file is not None:
             return read(file)
-        return Credentials(account or pwd.getpwuid(os.geteuid()).pw_name)
+        try:
+            return Credentials(account or pwd.getpwuid(os.geteuid()).pw_name)
+        except KeyError:
+            me = f"uid {os.geteuid()} has no name here, and so no account of its own"
+            raise UsageError(f"{me}: give --account or --defaults-file") from None
 
 
 def read(path: Path) -> Credentials:
