@@ -16,7 +16,7 @@ import pytest
 
 from tests.servers._private_mariadb import DEBIAN, Bed, as_service, private
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.restart import Service
@@ -112,6 +112,16 @@ def test_what_the_configuration_would_not_read_is_refused_without_a_restart(run:
         plant.apply({"thread_stack": STACK})
     assert run.snippet.read_text() == "# mine\n"
     plant.close()
+
+
+def test_a_backup_that_is_under_way_is_not_ended_by_a_restart(run: Run) -> None:
+    mariadb, backup = run.attach(), run.bed.root()
+    with backup, backup.cursor() as cursor:
+        cursor.execute("BACKUP STAGE START")
+        with pytest.raises(ApplyLater, match="a backup is under way, and would fail if thread_handling were changed"):
+            mariadb.apply({"thread_handling": POOL})
+    mariadb.close()
+    assert run.pid == run.bed.testbed.pid and not run.snippet.exists()
 
 
 def test_a_server_that_does_not_start_with_our_value_is_brought_back_without_it(run: Run) -> None:

@@ -141,9 +141,9 @@ class Attached:
 
     @contextlib.contextmanager
     def no_backup(self, changed: Collection[str]) -> Iterator[None]:
-        """No backup is under way meanwhile, and one that begins waits, where the redo log is among what is changed.
+        """No backup is under way meanwhile, and one that begins waits, where a change would end it.
 
-        mariadb-backup copies the log from the file that it has opened, and fails where another takes its place.
+        mariadb-backup copies the redo log from the file that it has opened, and fails where another takes its place.
 
         Raises:
             ApplyLater: one is under way, and takes what it takes.
@@ -151,15 +151,14 @@ class Attached:
             UsageError: we may not ask any more.
             PlantGone: it has ended.
         """
-        if knobs.REDO_LOG not in changed:
+        ends = ", ".join(sorted(knobs.END_BACKUPS.intersection(changed)))
+        if not ends:
             yield
             return
         try:
             self.link.ask("SET STATEMENT lock_wait_timeout = 0 FOR BACKUP STAGE START")
         except Rejected as error:
-            raise ApplyLater(
-                f"a backup is under way, and would fail if {knobs.REDO_LOG} were changed: {error}"
-            ) from error
+            raise ApplyLater(f"a backup is under way, and would fail if {ends} were changed: {error}") from error
         try:
             yield
         finally:

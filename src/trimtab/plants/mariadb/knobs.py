@@ -35,7 +35,6 @@ _ALONE = re.compile(r"(?:1[1-9]|[2-9]\d)\.")
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
 REDO_LOG = "innodb_log_file_size"
-"""A change of it makes a backup of mariadb-backup fail that is under way."""
 GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
 """Variables of the paper's table that there are no more, and why."""
 
@@ -286,6 +285,8 @@ AT_RESTART: Mapping[str, Row] = {
 }
 """Listed only where the operator lets MariaDB be restarted."""
 ALL: Mapping[str, Row] = {**TABLE, **LESS_DURABLE, **AT_RESTART}
+END_BACKUPS = frozenset({REDO_LOG, *AT_RESTART})
+"""A change of one makes a backup of mariadb-backup fail that is under way."""
 CONTEXT = (
     "max_connections",
     "open_files_limit",
@@ -336,8 +337,8 @@ def unprivileged(names: Collection[str], granted: frozenset[str], version: str) 
         return {}
     every = _SUPER in granted and not _ALONE.match(version)
     lacking = {name: ALL[name].privilege for name in names if not every and ALL[name].privilege not in granted}
-    if REDO_LOG in names and _RELOAD not in granted:
-        lacking[REDO_LOG] = f"{lacking[REDO_LOG]}, {_RELOAD}" if REDO_LOG in lacking else _RELOAD
+    for name in END_BACKUPS.intersection(() if _RELOAD in granted else names):
+        lacking[name] = f"{lacking[name]}, {_RELOAD}" if name in lacking else _RELOAD
     return lacking
 
 

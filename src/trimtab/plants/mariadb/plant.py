@@ -202,7 +202,7 @@ class Mariadb(ReturningPlant):
         """Checks a change; nothing in force is touched.
 
         Raises:
-            ApplyLater: a backup is under way, and a change of the redo log would end it.
+            ApplyLater: a backup is under way, and the change would end it.
             ApplyRefused: not valid, against a rule among the knobs, or not permitted.
             OperatorEdit: somebody else has set one of the knobs.
             PlantGone: it has ended.
