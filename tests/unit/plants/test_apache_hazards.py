@@ -111,6 +111,23 @@ def test_a_file_that_was_written_half_or_is_another_kind_of_text_is_named(
     assert said(pairs, *lines) == "", "that is for its own test to tell"
 
 
+def test_a_chain_is_named_where_a_certificate_of_it_is_not_whole_and_may_have_none(
+    pairs: Path, tmp_path: Path
+) -> None:
+    file, whole = tmp_path / "chain", (pairs / "ec.crt").read_bytes()
+    for text, named in ((whole, False), (whole + whole[: len(whole) // 2], True), (whole[:300], True), (b"", False)):
+        file.write_bytes(text)
+        assert (f"{file} (main.conf:" in said(pairs, f"SSLCertificateChainFile {file}")) == named
+
+
+def test_a_key_of_tickets_that_is_too_short_is_named(pairs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tickets"
+    file.write_bytes(bytes(48))
+    assert said(pairs, f"SSLSessionTicketKeyFile {file}") == ""
+    file.write_bytes(bytes(47))
+    assert f"{file} (main.conf:" in said(pairs, f"SSLSessionTicketKeyFile {file}")
+
+
 def test_revoked_ones_that_nobody_checks_are_not_looked_at(pairs: Path) -> None:
     assert said(pairs, "SSLCARevocationFile junk.crt") == said(pairs, "SSLCARevocationCheck none") == ""
 

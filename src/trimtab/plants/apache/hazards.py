@@ -27,8 +27,11 @@ from trimtab.trust import open_trusted
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
 _ADDRESS = re.compile(r"(?:(?:\[([\da-fA-F:]+)\]|([\d.]+)):)?(\d{1,5})")
 """What `Listen` names, without a host's name, which only Apache resolves."""
-_STORES = ("sslcacertificatefile", "sslcarevocationfile")
-"""Certificates, and revoked ones, by which clients' own are judged."""
+_TICKETS, _CHAIN = "sslsessionticketkeyfile", "sslcertificatechainfile"
+_OTHERS = (_TICKETS, _CHAIN, "sslcacertificatefile", "sslcarevocationfile")
+"""Issuers of the server's own certificate and of clients', and the list of those that are revoked."""
+_TICKET_KEY = 48
+"""Bytes that a key of tickets has (`ssl_init_ticket_key`)."""
 _LARGEST_KEY = 1 << 20
 _WHOLE_KEY = re.compile(rb"0|MI|.*-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*-----END \1-----", re.DOTALL)
 """Where a key may be whole: without its first line Apache takes it too."""
@@ -82,7 +85,7 @@ def _tls(configuration: Configuration, root: Path) -> str:
 
     The first key of a virtual host is the first certificate's, and so on. Where TLS is off nobody looks at them.
     """
-    names = (_ENGINE, _CERTIFICATE, _KEY, *_STORES)
+    names = (_ENGINE, _CERTIFICATE, _KEY, *_OTHERS)
     hosts: dict[str, dict[str, list[Directive]]] = {}
     for one in configuration.named(*names):
         hosts.setdefault(one.section, {name: [] for name in names})[one.name].append(one)
@@ -90,17 +93,17 @@ def _tls(configuration: Configuration, root: Path) -> str:
     single: dict[Path | None, Directive] = {}
     checked = any(one.args[:1] not in ((), ("none",)) for one in configuration.named("sslcarevocationcheck"))
     for section, host in hosts.items():
-        engines, certificates, keys, issuers, revoked = host.values()
+        engines, certificates, keys, tickets, chains, issuers, revoked = host.values()
         # What stands outside of virtual hosts is theirs too, whose engine may be on.
         if section and engines and all(" ".join(one.args).lower() == "off" for one in engines):
             continue
-        for one in (*certificates, *keys, *issuers, *(revoked if checked else ())):
+        for one in (*certificates, *keys, *tickets, *chains, *issuers, *(revoked if checked else ())):
             single.setdefault(_file(one, root), one)
         if len(certificates) == len(keys):  # else a certificate's file may hold its key
             for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
                 pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))
     for file, one in single.items():
-        if file is not None and _spoilt(file, one.name == _KEY):
+        if file is not None and _spoilt(file, one.name):
             return f"{file} ({one.where}) is not whole, or is no such file: put back what was there"
     for files, (certificate, key) in pairs.items():
         if _apart(*files):
@@ -202,18 +205,20 @@ def _file(one: Directive, root: Path) -> Path | None:
     return root / name if known else None
 
 
-def _spoilt(file: Path, key: bool) -> bool:
-    """Whether a file surely holds no key, or not the certificates or lists that it should."""
+def _spoilt(file: Path, directive: str) -> bool:
+    """Whether a file surely does not hold the key, the certificates or the list that this directive is to name."""
     try:
         fd = open_trusted(file)
     except (UsageError, OSError):
         return False
     try:
-        if key:
+        if directive == _TICKETS:
+            return len(os.read(fd, _TICKET_KEY)) < _TICKET_KEY
+        if directive == _KEY:
             return _WHOLE_KEY.match(os.read(fd, _LARGEST_KEY)) is None
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(f"/proc/self/fd/{fd}")
-    except ssl.SSLError:
-        return True
+    except ssl.SSLError as error:  # a chain without any certificate is taken
+        return directive != _CHAIN or error.reason != "NO_CERTIFICATE_OR_CRL_FOUND"
     except OSError:
         return False
     finally:
