@@ -17,11 +17,12 @@ fitted by generalised least squares for each h of a grid, and averaged by the re
 single h is known. So there may be fewer trials than knobs: what cannot be told from the effects of others has a wide
 interval, and a placebo that only went along with the incumbent as others moved is not taken for a cause. Nor is one
 that went along with a single knob of great effect: what seems to matter is tested once more with each of the others
-fitted beside it, and the weakest of these tests counts. Half of the noise is shared by repeats: that is what the
-model leaves out, interactions above all. Of many knobs some look important by chance: Holm's correction of the F
-tests keeps the probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials
-independent of each other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured
-in the contest too.
+fitted beside it, and the weakest of these tests counts. Nor is what only one configuration says an effect of a knob:
+where a cliff of one was met, all that was moved as far there and nowhere else seems to have caused it; so it has to
+be seen with any one of them left out. Half of the noise is shared by repeats: that is what the model leaves out,
+interactions above all. Of many knobs some look important by chance: Holm's correction of the F tests keeps the
+probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of each
+other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured in the contest too.
 
 Of a knob that was not moved, or of any where configurations do not outnumber what is fitted by four, nothing is told.
 """
@@ -44,6 +45,8 @@ from trimtab.search.space import Values, points_of
 
 LEVEL = 0.002
 """Probability of naming any knob without an effect, in one report: of fifty none does so, nine times of ten."""
+_STILL = 0.05
+"""Chance below which an effect has to stay with any one of the configurations left out."""
 _SPARE = 4
 """Degrees of freedom that have to be left for the noise."""
 _APART = 1e-3
@@ -118,12 +121,23 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
     for rank, k in enumerate(ordered):
         corrected = max(corrected, min(1.0, found[k].chance * (len(ordered) - rank)))
         open_ = open_ and corrected < LEVEL
+        lasting = open_ and _without_any(k, x, y, noise, squared) < _STILL
         range_, rival = float(np.ptp(x[:, k])), found[k].rival
         like = "" if rival is None else knobs[rival].name
         effect, error = found[k].effect * range_, found[k].error * range_
-        matters[k] = Matter(knobs[k].name, open_, effect, error, like, freedom=found[k].freedom)
+        matters[k] = Matter(knobs[k].name, lasting, effect, error, like, freedom=found[k].freedom)
     still = [Matter(knob.name, False, moved=k in moved) for k, knob in enumerate(knobs) if k not in matters]
     return (*(matters[k] for k in ordered), *still)
+
+
+def _without_any(knob: int, x: Array, y: Array, noise: Array, squared: bool) -> float:
+    """The most that a knob's chance is with any one of the configurations left out."""
+    chances = []
+    for k in range(len(y)):
+        kept = np.arange(len(y)) != k
+        terms = {j: _terms(x[kept, j]) for j in range(x.shape[1]) if np.ptp(x[kept, j]) > 0}
+        chances.append(_beside((knob,), terms, squared, y[kept], noise[kept]).chance if knob in terms else 1.0)
+    return max(chances)
 
 
 def _terms(column: Array) -> Array:
@@ -145,18 +159,21 @@ class _Found(NamedTuple):
 
 def _beside_rivals(knob: int, terms: Mapping[int, Array], squared: bool, y: Array, noise: Array) -> _Found:
     """What a knob did, beside the other that explains the most of it."""
-
-    def tested(*fixed: int) -> _Found:
-        own, *rest = (terms[k] if squared else terms[k][:, :1] for k in fixed)
-        others = np.hstack([np.zeros((len(y), 0)), *(found for k, found in terms.items() if k not in fixed)])
-        return _tested(own, np.hstack([np.ones((len(y), 1)), *rest]), others, y, noise)
-
-    alone = tested(knob)
+    alone = _beside((knob,), terms, squared, y, noise)
     if alone.chance >= LEVEL or len(terms) == 1:
         return alone
-    beside = [tested(knob, other)._replace(rival=other) for other in terms if other != knob]
+    beside = [
+        _beside((knob, other), terms, squared, y, noise)._replace(rival=other) for other in terms if other != knob
+    ]
     most = max(beside, key=lambda one: one.chance)
     return most if most.chance >= LEVEL else alone._replace(chance=max(alone.chance, most.chance))
+
+
+def _beside(fixed: Sequence[int], terms: Mapping[int, Array], squared: bool, y: Array, noise: Array) -> _Found:
+    """What the first of some knobs did, the others of these fitted beside it, and all else random."""
+    own, *rest = (terms[k] if squared else terms[k][:, :1] for k in fixed)
+    others = np.hstack([np.zeros((len(y), 0)), *(found for k, found in terms.items() if k not in fixed)])
+    return _tested(own, np.hstack([np.ones((len(y), 1)), *rest]), others, y, noise)
 
 
 def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) -> _Found:

@@ -70,6 +70,18 @@ def test_fewer_configurations_than_knobs_tell_a_great_effect_and_name_no_other_k
     assert wrong <= 1
 
 
+def test_what_a_single_configuration_says_names_no_knob() -> None:
+    """A cliff of the first knob, at which the last one was moved far: that was named in three of eight."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        values = 10 + rng.integers(-1, 2, (18, len(KNOBS)))
+        values[9, 0], values[9, 7] = 4, 20
+        y = 0.03 * rng.standard_normal(18) - 0.02 * (values[:, 0] - 10)
+        y[9] = 1.0
+        told = [Told(tuple(map(int, row)), float(one)) for row, one in zip(values, y, strict=True)]
+        assert not any(one.matters for one in which_matter(KNOBS, told) if one.knob != "k0")
+
+
 def test_of_two_knobs_that_were_moved_together_neither_is_named() -> None:
     together = [Told((one.values[0], one.values[0], *one.values[2:]), one.y) for one in trials(1, 0.3)]
     found = {one.knob: one for one in which_matter(KNOBS, together)}
