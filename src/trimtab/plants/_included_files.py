@@ -81,23 +81,9 @@ class Files:
                 return f"{name} in {last.where} would have the last word"
         return ""
 
-    def edited(self, now: Files, ours: Path | None) -> Path | None:
-        """A file that sets something else now than it did; None where none does.
-
-        Args:
-            now: the files as they are now.
-            ours: our own file, which does not count.
-        """
-        was, there = (one._by_file() for one in (self, now))
-        touched = (path for path in (*there, *was) if path != ours and was.get(path) != there.get(path))
-        return next(touched, None)
-
-    def _by_file(self) -> dict[Path, list[tuple[str, str, str]]]:
-        """Section, name and value of each setting of each file; line numbers may shift and say nothing."""
-        found: dict[Path, list[tuple[str, str, str]]] = {}
-        for one in self.settings:
-            found.setdefault(one.file, []).append((one.section, one.name, one.value))
-        return found
+    def says(self, ours: Path | None) -> list[tuple[Path, object]]:
+        """What each file but ours says, line by line; where in it that stands says nothing."""
+        return [(one.file, (one.section, one.name, one.value)) for one in self.settings if one.file != ours]
 
     def changed(self) -> list[Path]:
         """The files and directories that are not as they were when they were read."""

@@ -101,7 +101,7 @@ class IncludedServer(ABC, Generic[C]):
             UsageError: it cannot be read, as in the middle of an edit.
         """
         if self.loaded.changed():
-            require_unedited(self.loaded.edited(self.read(), ours), self.master.title, self.by_hand)
+            require_unedited(self.loaded.says(ours), self.read().says(ours), self.master.title, self.by_hand)
 
 
 S = TypeVar("S", bound=IncludedServer[Any])

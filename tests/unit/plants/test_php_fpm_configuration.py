@@ -11,6 +11,7 @@ from tests._stranger import STRANGER, needs_root
 from trimtab import trust
 from trimtab.errors import UsageError
 from trimtab.plants import _included_files
+from trimtab.plants._edits import edited
 from trimtab.plants.php_fpm import knobs, snippet
 from trimtab.plants.php_fpm.attached import _chosen
 from trimtab.plants.php_fpm.configuration import Configuration, read
@@ -269,11 +270,11 @@ def test_a_file_of_phps_own_that_changes_comes_or_goes_is_an_edit(main: Path) ->
             path.unlink()
         else:
             path.write_text(text)
-        assert loaded.edited(now(), None) == path
+        assert edited(loaded.says(None), now().says(None)) == path
     loaded = now()
     assert loaded.pools() == ["www"]
     (more.parent / ".20-gd.ini.swp").write_text("an editor's")
-    assert loaded.edited(now(), None) is None
+    assert edited(loaded.says(None), now().says(None)) is None
 
 
 def test_beside_files_of_phps_own_there_is_a_place_for_ours(main: Path) -> None:

@@ -144,7 +144,7 @@ class Attached:
             ApplyLater: somebody has edited another one since Apache read it.
             UsageError: it cannot be read, as in the middle of an edit.
         """
-        require_unedited(self._loaded.edited(self.config, ours), "Apache", BY_HAND)
+        require_unedited(self._loaded.says(ours), self.config.says(ours), "Apache", BY_HAND)
 
     def require_nothing_ended(self) -> None:
         """Makes sure that a reload ends no processes that serve requests.

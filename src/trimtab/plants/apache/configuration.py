@@ -54,22 +54,9 @@ class Configuration:
         """The files and directories that were read."""
         return [path for path, seen in self.stamps.items() if seen != ABSENT]
 
-    def edited(self, now: Configuration, ours: Path) -> Path | None:
-        """A file that says something else now than it did; None where none does.
-
-        Args:
-            now: the configuration as it is now.
-            ours: our own file, which does not count.
-        """
-        was, there = (one._by_file() for one in (self, now))
-        return next((path for path in (*there, *was) if path != ours and was.get(path) != there.get(path)), None)
-
-    def _by_file(self) -> dict[Path, list[tuple[object, ...]]]:
-        """What each file says; line numbers may shift and say nothing."""
-        found: dict[Path, list[tuple[object, ...]]] = {}
-        for one in self.directives:
-            found.setdefault(one.file, []).append((one.name, one.context, one.args))
-        return found
+    def says(self, ours: Path) -> list[tuple[Path, object]]:
+        """What each file but ours says, line by line; where in it that stands says nothing."""
+        return [(one.file, (one.name, one.context, one.args)) for one in self.directives if one.file != ours]
 
     def unchanged(self) -> bool:
         """Whether every file and directory that was read is as it was."""

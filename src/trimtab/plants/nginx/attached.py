@@ -181,7 +181,7 @@ class Attached:
             ApplyLater: somebody has edited a file since nginx read it.
             UsageError: one cannot be read, as in the middle of an edit.
         """
-        require_unedited(self._loaded.edited(self.config, NAME), "nginx", BY_HAND)
+        require_unedited(self._loaded.says(NAME), self.config.says(NAME), "nginx", BY_HAND)
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded nginx since.

@@ -41,23 +41,9 @@ class Configuration:
         """The directives of that name in exactly that context."""
         return [one for one in self.directives if one.name == name and one.context == context]
 
-    def edited(self, now: Configuration, ours: str) -> Path | None:
-        """A file that says something else now than it did; None where none does.
-
-        Args:
-            now: the configuration as it is now.
-            ours: name of our own files, which do not count.
-        """
-        was, there = (one._by_file() for one in (self, now))
-        touched = (path for path in (*there, *was) if was.get(path) != there.get(path))
-        return next((path for path in touched if path.name != ours), None)
-
-    def _by_file(self) -> dict[Path, list[tuple[object, ...]]]:
-        """What each file says; where in it that stands says nothing."""
-        found: dict[Path, list[tuple[object, ...]]] = {}
-        for one in self.directives:
-            found.setdefault(one.file, []).append((one.context, one.name, one.args))
-        return found
+    def says(self, ours: str) -> list[tuple[Path, object]]:
+        """What each file but those of that name says, line by line; where in it that stands says nothing."""
+        return [(one.file, (one.context, one.name, one.args)) for one in self.directives if one.file.name != ours]
 
     def anywhere(self, name: str) -> list[Directive]:
         """The directives of that name in any context."""
