@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -221,21 +221,27 @@ def ends(pid: int, kind: str) -> list[str]:
     Raises:
         UsageError: not permitted.
     """
-    directory, found = f"{PROC}/{pid}/fd", []
     try:
-        entries = os.listdir(directory)
+        return [target for _, target in opened(pid) if target.startswith(f"{kind}:[")]
     except PermissionError:
         raise UsageError(f"no permission to look into pid {pid}: run as root or as its user") from None
     except OSError:
         return []
-    for entry in entries:
+
+
+def opened(pid: int) -> Iterator[tuple[int, str]]:
+    """The descriptors of a process, each with what it leads to.
+
+    Raises:
+        OSError: it has ended, or they may not be looked at.
+    """
+    directory = f"{PROC}/{pid}/fd"
+    for entry in os.listdir(directory):
         try:
             target = os.readlink(f"{directory}/{entry}")
         except OSError:
             continue
-        if target.startswith(f"{kind}:["):
-            found.append(target)
-    return found
+        yield int(entry), target
 
 
 def sockets(pid: int, *tables: str) -> list[list[str]]:

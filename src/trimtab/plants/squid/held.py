@@ -19,6 +19,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants.squid.process import SquidMaster
+from trimtab.processes import opened
 
 _PIDFD_GETFD = 438
 """pidfd_getfd(2), the same number on every architecture that has it but alpha."""
@@ -69,18 +70,10 @@ def _numbers(pid: int, names: frozenset[str]) -> list[int]:
     Raises:
         UsageError: not permitted.
     """
-    directory, found = f"/proc/{pid}/fd", []
     try:
-        entries = os.listdir(directory)
+        return [number for number, target in opened(pid) if target in names]
     except OSError:
         raise UsageError(f"no permission to look into pid {pid}: run as root or as its user") from None
-    for entry in entries:
-        try:
-            if os.readlink(f"{directory}/{entry}") in names:
-                found.append(int(entry))
-        except OSError:
-            continue
-    return found
 
 
 def _same(process: int, fd: int) -> socket.socket:

@@ -14,7 +14,7 @@ from typing import Self
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master
-from trimtab.processes import maps, pids, program_of, start_of, user_of
+from trimtab.processes import maps, opened, pids, program_of, start_of, user_of
 
 _LIBRARY = re.compile(r"/(tomcat\d*-)?catalina(-[\d.]+)?\.jar( \(deleted\))?")
 _PROGRAM = "java"
@@ -103,16 +103,7 @@ class TomcatProcess(Master):
 
 
 def _holds_library(pid: int) -> bool:
-    directory = f"/proc/{pid}/fd"
     try:
-        entries = os.listdir(directory)
+        return any(_LIBRARY.fullmatch(target[target.rfind("/") :]) for _, target in opened(pid))
     except OSError:
         return False
-    for entry in entries:
-        try:
-            target = os.readlink(f"{directory}/{entry}")
-        except OSError:
-            continue
-        if _LIBRARY.fullmatch(target[target.rfind("/") :]):
-            return True
-    return False
