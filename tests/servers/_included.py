@@ -1,9 +1,12 @@
-"""Files of an operator's that a private server includes."""
+"""Files of an operator's that a private server includes, and what makes them a stranger's to change."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
+
+from tests._stranger import STRANGER
 
 
 class Including:
@@ -23,3 +26,24 @@ class Including:
             path.unlink(missing_ok=True)
         else:
             path.write_text(text)
+
+
+def give_file(bed: Including) -> Path:
+    """Its main file is the stranger's."""
+    path = Path(bed.testbed.config_file)
+    os.chown(path, STRANGER, -1)
+    return path
+
+
+def open_directory(bed: Including) -> Path:
+    """Everybody may put files into the directory."""
+    bed.snippets.chmod(0o777)
+    return bed.snippets
+
+
+def give_link(bed: Including) -> Path:
+    """A link in the directory is the stranger's."""
+    path = bed.snippets / "link.conf"
+    path.symlink_to("/etc/shadow")
+    os.chown(path, STRANGER, -1, follow_symlinks=False)
+    return path

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests._stranger import AS_STRANGER, STRANGER, his_directory
+from tests.servers._included import give_file, give_link, open_directory
 from tests.servers._private_apache import Bed, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
@@ -231,28 +232,11 @@ def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marke
         process.communicate()
 
 
-def _give_file(bed: Bed) -> Path:
-    os.chown(bed.testbed.config_file, STRANGER, -1)
-    return bed.testbed.config_file
-
-
-def _open_directory(bed: Bed) -> Path:
-    bed.testbed.snippet_directory.chmod(0o777)
-    return bed.testbed.snippet_directory
-
-
 def _open_included_file(bed: Bed) -> Path:
     bed.write("more.conf", "# nothing\n")
     path = bed.testbed.snippet_directory / "more.conf"
     path.chmod(0o664)
     os.chown(path, -1, STRANGER)
-    return path
-
-
-def _give_link(bed: Bed) -> Path:
-    path = bed.testbed.snippet_directory / "link.conf"
-    path.symlink_to("/etc/shadow")
-    os.chown(path, STRANGER, -1, follow_symlinks=False)
     return path
 
 
@@ -271,7 +255,7 @@ def _miss_in_tmp(bed: Bed) -> Path:
 
 
 @pytest.mark.parametrize(
-    "spoil", [_give_file, _open_directory, _open_included_file, _give_link, _give_module, _miss_in_tmp]
+    "spoil", [give_file, open_directory, _open_included_file, give_link, _give_module, _miss_in_tmp]
 )
 def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(spoil: Callable[[Bed], Path]) -> None:
     with private("event") as bed:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests._stranger import AS_STRANGER, STRANGER
+from tests.servers._included import give_file, give_link, open_directory
 from tests.servers._private_fpm import Bed, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
@@ -75,30 +76,13 @@ def test_a_program_that_others_can_change_is_refused(open_path: Path) -> None:
         assert f"{program} belongs to uid {STRANGER}: chown" in refusal(pid, marker)
 
 
-def _give_file(bed: Bed) -> Path:
-    os.chown(bed.testbed.config_file, STRANGER, -1)
-    return bed.testbed.config_file
-
-
 def _open_pool_file(bed: Bed) -> Path:
     path = bed.testbed.snippet_directory / "www.conf"
     path.chmod(0o666)
     return path
 
 
-def _open_directory(bed: Bed) -> Path:
-    bed.testbed.snippet_directory.chmod(0o777)
-    return bed.testbed.snippet_directory
-
-
-def _give_link(bed: Bed) -> Path:
-    path = bed.testbed.snippet_directory / "link.conf"
-    path.symlink_to("/etc/shadow")
-    os.chown(path, STRANGER, -1, follow_symlinks=False)
-    return path
-
-
-@pytest.mark.parametrize("spoil", [_give_file, _open_pool_file, _open_directory, _give_link])
+@pytest.mark.parametrize("spoil", [give_file, _open_pool_file, open_directory, give_link])
 def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(spoil: Callable[[Bed], Path]) -> None:
     with private() as bed:
         fpm = bed.attach()

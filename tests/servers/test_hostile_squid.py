@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests._stranger import AS_STRANGER, STRANGER
+from tests.servers._included import give_file, open_directory
 from tests.servers._private_squid import Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyRefused, UsageError
@@ -95,23 +96,13 @@ def test_a_configuration_that_is_the_output_of_a_command_is_refused(open_path: P
         process_.communicate()
 
 
-def _give_file(bed: Bed) -> Path:
-    os.chown(bed.testbed.config_file, STRANGER, -1)
-    return bed.testbed.config_file
-
-
 def _open_included(bed: Bed) -> Path:
     path = bed.testbed.snippet_directory / "debian.conf"
     path.chmod(0o666)
     return path
 
 
-def _open_directory(bed: Bed) -> Path:
-    bed.testbed.snippet_directory.chmod(0o777)
-    return bed.testbed.snippet_directory
-
-
-@pytest.mark.parametrize("spoil", [_give_file, _open_included, _open_directory])
+@pytest.mark.parametrize("spoil", [give_file, _open_included, open_directory])
 def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(spoil: Callable[[Bed], Path]) -> None:
     with private() as bed:
         squid, ports = bed.attach(), process.SquidMaster.find(bed.testbed.pid).ports()
