@@ -47,7 +47,7 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
         verdicts, about = Table("Class by class", class_verdict.HEAD, rows), "delays of classes of clients"
     else:
         judged = compare(groups, objective)
-        verdicts, about = _comparison(judged.rows, objective.metric), str(objective)
+        verdicts, about = _comparison(judged.rows, objective.metric, groups), str(objective)
     shown = [group[-1] for group in groups.values() if group[-1].windows]
     return sheet(
         title or f"{plan.plant}: {about}",
@@ -67,15 +67,20 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
     )
 
 
-def _comparison(rows: Sequence[Row], metric: str) -> Table:
-    """The labels beside one another."""
+def _comparison(rows: Sequence[Row], metric: str, groups: Mapping[str, Sequence[Track]]) -> Table:
+    """The labels beside one another, also those that measured nothing; empty where all of them are such."""
     head = ("run", "repeats", f"mean {metric}", "setting at the end", "times better than the first")
-    cells = []
-    for row in rows:
+    cells, found = [], {row.label: row for row in rows}
+    for label, repeats in groups.items() if found else ():
+        row, tried = found.get(label), len(repeats)
+        if row is None:
+            cells.append((label, f"0 of {tried}", "not measured", "-", "-"))
+            continue
         e = row.against
         span = "" if e is None or e.low is None or e.high is None else f" ({plain(e.low)} to {plain(e.high)})"
         against = "-" if e is None else f"{plain(e.mean)}{span}"
-        cells.append((row.label, str(row.repeats), interval(metric, row.cost), row.settings, against))
+        measured = str(tried) if row.repeats == tried else f"{row.repeats} of {tried}"
+        cells.append((label, measured, interval(metric, row.cost), row.settings, against))
     return Table("In figures", head, cells)
 
 

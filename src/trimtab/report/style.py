@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +89,8 @@ def svg(draw: Callable[[Figure], None], width_in: float, height_in: float) -> st
     The same drawing gives the same text, and different ones share no ids: matplotlib counts axes and lines from 1
     in every figure.
     """
-    with rc_context(STYLE):
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a label may have letters that the font has not
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         draw(figure)
         out = io.StringIO()
@@ -156,11 +159,35 @@ def by_factors(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) >= FACTORS * min(values)
 
 
+_LETTER_IN = 0.11
+"""Width of a letter of a title, about."""
+
+
+def headed(axes: Any, track: Track, **place: float) -> None:
+    """A run's label above its column; in a narrow one without its middle, so that it keeps off its neighbours."""
+    label, room = track.label, max(3, int(axes.figure.get_figwidth() / _columns(axes) / _LETTER_IN))
+    if len(label) > room:
+        label = f"{label[: room // 2]}…{label[len(label) - (room - 1) // 2 :]}"
+    axes.set_title(label, **place)
+
+
 def legend(axes: Any) -> None:
     """A legend in the room that is made for it above the lines; a linear scale begins at 0."""
+    beside = 4 if _columns(axes) <= _FEW_COLUMNS else 1
+    rows = math.ceil(len(axes.get_legend_handles_labels()[0]) / beside)
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log":
-        axes.set_ylim(low, high * (high / low) ** 0.25)
+        axes.set_ylim(low, high * (high / low) ** (0.25 * rows))
     else:
-        axes.set_ylim(0, 1.25 * high)
-    axes.legend(loc="upper left", ncols=4, fontsize=8)
+        axes.set_ylim(0, (1 + 0.25 * rows) * high)
+    axes.legend(loc="upper left", ncols=beside, fontsize=8).set_in_layout(False)
+
+
+_FEW_COLUMNS = 3
+"""In more columns than these a legend's entries stand below one another."""
+
+
+def _columns(axes: Any) -> int:
+    """How many columns the figure of these axes has."""
+    count: int = axes.get_gridspec().ncols
+    return count

@@ -195,7 +195,8 @@ def compare(groups: Mapping[str, Sequence[Track]], objective: Objective) -> Judg
         return replace(_repeats(groups[labels[0]], objective), rows=rows)
     judged = [(row.against, row.label) for row in rows if row.against is not None]
     if not judged:
-        return replace(_unmeasured(objective, "in both"), rows=rows)
+        where = "in both" if others == 1 else f"with {labels[0]} and any other"
+        return replace(_unmeasured(objective, where), rows=rows)
     broken = {label: _broken(objective, [w for t in groups[label] for w in t.second_half()]) for label in labels}
     newly = {label: [one for one in broken[label] if one not in broken[labels[0]]] for label in labels}
     gain, best = max(judged, key=lambda one: (not newly[one[1]], (one[0].low or 0.0) > 1, one[0].mean))
@@ -203,6 +204,9 @@ def compare(groups: Mapping[str, Sequence[Track]], objective: Objective) -> Judg
     if newly[best]:
         text = f"No improvement is claimed: {_listed(newly[best])} is broken with {best}, and not with {labels[0]}"
         found = Judged(Verdict.WORSE, text, gain=gain)
+    if silent := [label for label in labels[1:] if label not in {name for _, name in judged}]:
+        said = f"nothing can be said of {', '.join(silent)}, where {objective.metric} was not measured above 0"
+        found = replace(found, headline=f"{found.headline}; {said}")
     return replace(found, basis=_REPEATS if others == 1 else f"{_REPEATS}, {_TOGETHER}", rows=rows)
 
 

@@ -123,3 +123,29 @@ def test_only_what_is_drawn_stands_in_the_legend_of_what_idle_connections_hold()
     (track,) = tracks(store, [write_run(store, "trim", always({**whole(2.0), "idle_held_workers": 3.0}))])
     (picture,) = (one.svg for one in drawn([track]) if one.title == "What idle connections hold")
     assert "workers that wait for one" in picture and "idle connections" not in picture
+
+
+def test_the_time_of_many_windows_is_drawn_in_two_paths() -> None:
+    store = Store(None)
+    few, many = ([run_picture(store, count)] for count in (10, 200))
+    assert few[0].count("<path") == many[0].count("<path")
+
+
+def run_picture(store: Store, windows: int) -> str:
+    found = tracks(store, [write_run(store, "trim", always(whole(2.0)), windows=windows)])
+    (picture,) = (one.svg for one in drawn(found) if one.title == "Where the time goes")
+    return picture
+
+
+def test_long_labels_do_not_run_into_one_another() -> None:
+    store = Store(None)
+    runs = [write_run(store, f"{'a long label ' * 9}{n}", always(whole(2.0)), windows=3) for n in range(6)]
+    for one in drawn(tracks(store, runs)):
+        assert [name.partition("…")[2][-1] for name in re.findall("<!-- (a l[^>]*) -->", one.svg)] == list("012345")
+        assert max(len(name) for name in re.findall("<!-- (a l[^>]*) -->", one.svg)) < 20
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_label_in_letters_that_the_font_has_not_is_drawn_without_a_word() -> None:
+    store = Store(None)
+    assert drawn(tracks(store, [write_run(store, "試", always(whole(2.0)), windows=3)]))

@@ -157,6 +157,15 @@ def test_a_baseline_beside_a_run_without_windows(store: Store) -> None:
     assert "nothing can be said" in text
 
 
+def test_a_label_that_measured_nothing_stands_in_the_table_and_the_headline(store: Store) -> None:
+    base, good = (write_run(store, label, always(whole(s))) for label, s in (("base", 2.0), ("good", 1.0)))
+    lost = [write_run(store, "lost", always({})), write_run(store, "lost", always({}), windows=0)]
+    text = render(store, [base, good, *lost, write_run(store, "good", always({}))])
+    assert "<td>lost</td><td>0 of 2</td><td>not measured</td>" in text
+    assert "<td>good</td><td>1 of 2</td>" in text
+    assert "nothing can be said of lost, where response_time_s was not measured above 0" in text
+
+
 def test_a_move_left_open_is_named_so(store: Store) -> None:
     run = write_run(store, "x", lambda i, m: whole(1.0), moves=[(9, 40, MoveState.OPEN)])
     text = render(store, [run])

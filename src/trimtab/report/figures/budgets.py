@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trimtab.core import Role, of_class
 from trimtab.drawing import Figure
 from trimtab.report.figures._classes import GROUND, colours, promised, shade, wide
-from trimtab.report.style import Picture, columns, legend, svg
+from trimtab.report.style import Picture, columns, headed, legend, svg
 from trimtab.report.track import Track
 
 
@@ -19,7 +19,7 @@ def budgets(tracks: Sequence[Track]) -> str:
         grid = columns(figure, (1.2, 1.0), len(tracks))
         for column, track in enumerate(tracks):
             upper, lower = grid[0][column], grid[1][column]
-            upper.set_title(track.label)
+            headed(upper, track)
             shade(upper, track)
             knobs = {knob.label: knob.name for knob in track.run.plan.knobs if knob.role is Role.PROCESS_BUDGET}
             for name, colour in zip(guarantee.classes, colours(guarantee), strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.drawing import Figure
 from trimtab.guarantee import ABSOLUTE, RELATIVE, WITHIN, DelayGuarantee
 from trimtab.report.figures._classes import GROUND, colours, promised, shade, wide
-from trimtab.report.style import Picture, by_factors, columns, legend, logarithmic, svg
+from trimtab.report.style import Picture, by_factors, columns, headed, legend, logarithmic, svg
 from trimtab.report.text import plain
 from trimtab.report.track import Track
 
@@ -22,7 +22,7 @@ def delays(tracks: Sequence[Track]) -> str:
         grid = columns(figure, rows, len(tracks))
         for column, track in enumerate(tracks):
             _delays(grid[0][column], track, guarantee)
-            grid[0][column].set_title(track.label)
+            headed(grid[0][column], track)
             if len(rows) > 1:
                 _ratios(grid[1][column], track, guarantee)
             grid[-1][column].set_xlabel("time in s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.drawing import Figure
-from trimtab.report.style import GREEN, GREY, Picture, columns, legend, mark_moves, svg, width
+from trimtab.report.style import GREEN, GREY, Picture, columns, headed, legend, mark_moves, svg, width
 from trimtab.report.track import Track
 
 _LINES = (("idle_connections", GREY, "idle connections"), ("idle_held_workers", GREEN, "workers that wait for one"))
@@ -21,7 +21,7 @@ def idle(tracks: Sequence[Track]) -> str:
                 if (seen := track.series(name))[0]:
                     axes.plot(*seen, ".-", color=colour, linewidth=1.2, markersize=3, label=text)
             mark_moves(axes, track)
-            axes.set_title(track.label)
+            headed(axes, track)
             axes.set_xlabel("time in s")
         row[0].set_ylabel("time average")
         legend(row[0])

@@ -11,7 +11,7 @@ from trimtab.controllers.keep_alive import BINS
 from trimtab.core import Role, Window, of_role
 from trimtab.drawing import Figure, FuncFormatter
 from trimtab.gate.keep_alive import TRIAL_EVERY
-from trimtab.report.style import BLUE, GREY, ORANGE, RED, Picture, columns, svg, width
+from trimtab.report.style import BLUE, GREY, ORANGE, RED, Picture, columns, headed, svg, width
 from trimtab.report.text import seconds
 from trimtab.report.track import Track
 
@@ -41,7 +41,7 @@ def intervals(tracks: Sequence[Track]) -> str:
                 axes.axvline(time_s, color=RED, linewidth=1.5, label=f"keep-alive time, {seconds(time_s)}")
             lower.set_xlim(0, shown_s(asked, time_s))
             lower.xaxis.set_major_formatter(FuncFormatter(seconds))
-            upper.set_title(track.label)
+            headed(upper, track)
             lower.set_xlabel("request interval")
         grid[0][0].set_ylabel("intervals in 50 ms")
         grid[1][0].set_ylabel("other idle periods")

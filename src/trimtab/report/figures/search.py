@@ -7,7 +7,7 @@ from typing import Any
 
 from trimtab.core import Configuration
 from trimtab.drawing import Figure
-from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, Picture, axis, columns, svg
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, Picture, axis, columns, headed, svg
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 from trimtab.trials import MEASURE
@@ -25,7 +25,7 @@ def path(tracks: Sequence[Track]) -> str:
         grid = columns(figure, (1.0,), len(tracks))
         for axes, track in zip(grid[0], tracks, strict=True):
             _column(axes, track, name)
-            axes.set_title(track.label)
+            headed(axes, track)
             axes.set_xlabel("window")
         grid[0][0].set_ylabel(axis(name))
         grid[0][0].yaxis.set_major_formatter(seconds if name.partition("@")[0].endswith("_s") else plain)

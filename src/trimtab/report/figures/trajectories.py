@@ -7,7 +7,19 @@ from typing import Any
 
 from trimtab.core import Knob
 from trimtab.drawing import Figure
-from trimtab.report.style import BLUE, ORANGE, Picture, axis, by_factors, columns, logarithmic, mark_moves, svg, width
+from trimtab.report.style import (
+    BLUE,
+    ORANGE,
+    Picture,
+    axis,
+    by_factors,
+    columns,
+    headed,
+    logarithmic,
+    mark_moves,
+    svg,
+    width,
+)
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 
@@ -26,7 +38,7 @@ def trajectories(tracks: Sequence[Track], *metrics: str) -> str:
     def draw(figure: Figure) -> None:
         grid = columns(figure, heights, len(tracks))
         for column, track in enumerate(tracks):
-            grid[0][column].set_title(track.label, pad=18)  # above the name of the first row
+            headed(grid[0][column], track, pad=18)  # above the name of the first row
             for row, name in enumerate((*knobs, *below)):
                 axes, (t, values) = grid[row][column], track.series(name)
                 if name in knobs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trimtab.core import Role, of_role
 from trimtab.drawing import Figure
-from trimtab.report.style import BLUE, GREEN, GREY, RED, Picture, columns, legend, svg, width
+from trimtab.report.style import BLUE, GREEN, GREY, RED, Picture, columns, headed, legend, svg, width
 from trimtab.report.track import Track
 
 _SHARES = (("cpu_ratio", BLUE, "CPU"), ("memory_ratio", RED, "memory demand"))
@@ -24,7 +24,7 @@ def utilisations(tracks: Sequence[Track]) -> str:
                 percent = [100 * v for v in values]
                 upper.plot(t, percent, ".-", color=colour, linewidth=1.2, markersize=3, label=text)
             upper.axhline(100, color=GREY, linewidth=0.8)
-            upper.set_title(track.label)
+            headed(upper, track)
             limit = of_role(track.run.plan.knobs, Role.WORKER_LIMIT)
             if limit is not None:
                 lower.step(*track.series(limit.name), where="mid", color=GREY, linewidth=1.2, label="limit")
