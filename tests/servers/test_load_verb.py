@@ -86,7 +86,7 @@ def test_a_run_without_a_single_answer_is_exit_code_1(capsys: pytest.CaptureFixt
     arguments = ["--workload", "open-arrivals", "--duration", "500ms", "--interval", "500ms", "--json"]
     with ScriptedServer() as server:
         assert main(["load", f"http://{server.target}/reset", *arguments]) == 1
-    assert "no request was answered: reset" in capsys.readouterr().err
+    assert "no request succeeded: reset" in capsys.readouterr().err
 
 
 def test_redirects_are_said_for_nobody_follows_them(capsys: pytest.CaptureFixture[str]) -> None:

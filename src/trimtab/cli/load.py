@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: an option, a URL or a file is wrong; nothing was sent.
-        TrimtabError: the server cannot be reached or answered nothing.
+        TrimtabError: the server cannot be reached, or no request succeeded.
     """
     target = parse_target(args.url, args.allow_remote)
     chosen = _workload(args, target)
@@ -181,7 +181,7 @@ def _require_answers(summary: Summary) -> None:
     failed = [f"{kind} {count}" for one in summary.classes for kind, count in one.errors.items() if count]
     failed += [f"still waiting {one.outstanding}" for one in summary.classes if one.outstanding]
     if failed:
-        raise TrimtabError(f"no request was answered: {', '.join(failed)}")
+        raise TrimtabError(f"no request succeeded: {', '.join(failed)}")
 
 
 def _options(name: str) -> tuple[Option, ...]:
