@@ -56,6 +56,7 @@ def write_run(
     notes: Sequence[str] = (),
     problems: tuple[str, ...] = (),
     version: str = "1.0",
+    outcome: tuple[Status, str] = (Status.DONE, ""),
 ) -> int:
     """Writes a run and returns its number.
 
@@ -75,6 +76,7 @@ def write_run(
         notes: texts of notes.
         problems: what every window could not measure.
         version: the version of trimtab that made it.
+        outcome: how it ended, and why.
     """
     settings = Settings(2.0, math.inf, objective or Objective(), seed=seed)
     knobs = (worker_knob(maximum=1000),)
@@ -97,7 +99,7 @@ def write_run(
                 limit = value if state is MoveState.APPLIED else limit
     for text in notes:
         writer.note(Note(1.0, NoteKind.PLANT, text))
-    writer.finish(Outcome(Status.DONE, "", windows, False))
+    writer.finish(Outcome(*outcome, windows, False))
     return writer.run_id
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from trimtab.core.trial import MoveState
+from trimtab.events import Status
 from trimtab.metrics import known
 from trimtab.metrics import metric as metric_of
+from trimtab.records import Run
 from trimtab.report import class_verdict, search
 from trimtab.report.figures import drawn
 from trimtab.report.sheet import Table, sheet
@@ -135,12 +137,21 @@ def _facts(found: Sequence[Track]) -> list[tuple[str, str]]:
         ("started", datetime.fromtimestamp(found[0].run.started, UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("plant", plan.plant),
         ("runs", ", ".join(f"{t.run.id} {t.label}" for t in found)),
+        *((f"run {t.run.id}", ended) for t in found if (ended := _ended(t.run))),
         ("controllers", ", ".join(dict.fromkeys(t.run.plan.controller for t in found))),
         ("seeds", ", ".join(str(t.run.plan.settings.seed) for t in found)),
         ("window", f"{settings.window_s:g} s"),
         *([("workload", plan.workload)] if plan.workload else []),
         *((name.replace("_", " "), str(value)) for name, value in plan.host.items()),
     ]
+
+
+def _ended(run: Run) -> str:
+    """How a run ended, or that it has not; empty where it ran its time."""
+    if run.status is Status.DONE:
+        return ""
+    said = "killed" if run.unfinished else run.status.value
+    return f"{said}: {run.detail}" if run.detail else said
 
 
 def _unmeasured(found: Sequence[Track]) -> Table:

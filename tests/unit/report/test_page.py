@@ -14,6 +14,7 @@ import pytest
 from tests._curve import NAME
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
+from trimtab.events import Status
 from trimtab.report.page import _changes, render
 from trimtab.report.track import tracks
 from trimtab.store import Store
@@ -164,6 +165,14 @@ def test_a_label_that_measured_nothing_stands_in_the_table_and_the_headline(stor
     assert "<td>lost</td><td>0 of 2</td><td>not measured</td>" in text
     assert "<td>good</td><td>1 of 2</td>" in text
     assert "nothing can be said of lost, where response_time_s was not measured above 0" in text
+
+
+def test_a_run_that_failed_is_said_to_have_failed_and_why(store: Store) -> None:
+    good = write_run(store, "base", always(whole(1.0)))
+    bad = write_run(store, "trim", always(whole(1.0)), outcome=(Status.FAILED, "the server <is> gone"))
+    text = render(store, [good, bad])
+    assert f"<td>run {bad}</td><td>failed: the server &lt;is&gt; gone</td>" in text
+    assert f"<td>run {good}</td>" not in text
 
 
 def test_a_move_left_open_is_named_so(store: Store) -> None:
