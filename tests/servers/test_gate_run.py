@@ -367,6 +367,15 @@ def test_its_exit_code_is_that_of_the_server(command: str, code: int) -> None:
     assert (process.returncode, err) == (code, "")
 
 
+def test_listeners_that_systemd_has_given_to_it_are_its_servers() -> None:
+    server = ("sh", "-c", "echo $LISTEN_PID $$ $LISTEN_FDS")
+    run = (sys.executable, "-m", "trimtab", "run", "--name", a_name(), "--", *server)
+    systemd = ("sh", "-c", 'export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"', "sh")
+    done = subprocess.run((*systemd, *run), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    named, pid, number = done.stdout.split()
+    assert (done.returncode, done.stderr, named, number) == (0, "", pid, "1")
+
+
 def test_a_gate_that_does_not_start_is_one_line_and_the_server_is_not_started(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -144,9 +144,19 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
     """
     try:
         # In a group of its own: Apache in the foreground ends its whole process group when it ends.
-        return spawn(server, environment)
+        return spawn(_activated(server, environment), environment)
     except OSError as error:
         raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
+
+
+def _activated(server: list[str], environment: dict[str, str]) -> list[str]:
+    """The command line, by which a server takes the listeners that systemd has given to this process for its own.
+
+    They are meant for the process that LISTEN_PID names (sd_listen_fds(3)), which knows its number only when it runs.
+    """
+    if environment.get("LISTEN_PID") != str(os.getpid()):
+        return server
+    return ["/bin/sh", "-c", 'export LISTEN_PID=$$; exec "$@"', "sh", *server]
 
 
 def _serve(
