@@ -50,6 +50,20 @@ pub fn opened(fd: c_int) {
     }
 }
 
+/// The server waits for a number of which nothing is known: it may be a listener that it was given, such as by systemd, and at which
+/// it does not call listen.
+pub fn registered(fd: c_int) {
+    // SAFETY: the server has named it in this call.
+    let (Some(environment), Some(socket)) = (environment::get(), unsafe { borrow(fd) }) else {
+        return;
+    };
+    if environment.handoff.is_some() {
+        if let Some(port) = gated_port(environment, socket) {
+            switch::adopt(fd, port);
+        }
+    }
+}
+
 /// accept4 of any descriptor.
 ///
 /// # Arguments

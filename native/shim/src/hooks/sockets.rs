@@ -263,6 +263,10 @@ hooks! {
     fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
         |call()| {
             let adds = operation != libc::EPOLL_CTL_DEL && !event.is_null();
+            if operation == libc::EPOLL_CTL_ADD && table::kind(fd) == table::UNKNOWN {
+                // Before it accepts: what is registered now is to follow the file under the number.
+                quietly(|| listener::registered(fd));
+            }
             if let Some(entry) = table::connection(fd).filter(|_| adds) {
                 // Before the call: after it another thread may have the next request already.
                 let waits = libc::EPOLLIN | libc::EPOLLOUT;

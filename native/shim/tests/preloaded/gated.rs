@@ -32,6 +32,13 @@ pub struct Gate<'a> {
 
 /// A listener that the server has made, and the gate that has it.
 pub fn gate(shared: &Shared) -> (TcpListener, Gate<'_>) {
+    let mut made = None;
+    let gate = gate_of(shared, || made = Some(listener()));
+    (made.unwrap(), gate)
+}
+
+/// The gate that gets the listener which the server shows it.
+pub fn gate_of(shared: &Shared, shows: impl FnOnce()) -> Gate<'_> {
     shared.header.generation.store(1, Relaxed);
     let door = socket_with(
         AddressFamily::UNIX,
@@ -62,19 +69,18 @@ pub fn gate(shared: &Shared) -> (TcpListener, Gate<'_>) {
         handoff::send(conversation.as_fd(), &welcome, passed, SendFlags::empty()).unwrap();
         tcp
     });
-    let listener = listener();
+    shows();
     let tcp = greets.join().unwrap();
     let there = door.clone();
     let workers =
         std::thread::spawn(move || std::iter::from_fn(|| greet(&there).0).collect::<Vec<_>>());
-    let gate = Gate {
+    Gate {
         shared,
         gate_end,
         tcp,
         door,
         workers,
-    };
-    (listener, gate)
+    }
 }
 
 /// Lets a process in: a worker's conversation, or a listener's with its socket; neither when the door is shut.

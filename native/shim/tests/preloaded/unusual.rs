@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io::Read as _;
 use std::mem::zeroed;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -19,7 +19,7 @@ use rustix::net::{
 };
 use trimtab_wire::shared::{Shared, DISPATCHED, FLAG_PREEMPTIVE, HELD, IDLE};
 
-use crate::gated::gate;
+use crate::gated::{gate, gate_of};
 use crate::inside::{self, counted, errno, gated, listener, number, sensing, Served};
 
 #[test]
@@ -89,6 +89,31 @@ fn a_connection_for_which_a_process_has_no_number_waits_for_one() {
     });
 }
 
+/// An epoll that waits for a listener.
+struct Waits(c_int);
+
+impl Waits {
+    fn on(listener: &TcpListener) -> Self {
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: 7,
+        };
+        let add = libc::EPOLL_CTL_ADD;
+        assert_eq!(
+            unsafe { libc::epoll_ctl(epoll, add, number(listener), &mut event) },
+            0
+        );
+        Self(epoll)
+    }
+
+    /// Whether it is woken at once.
+    fn is_woken(&self) -> bool {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        unsafe { libc::epoll_wait(self.0, &mut event, 1, 0) == 1 }
+    }
+}
+
 /// Where processes come to a gate.
 fn door(shared: &Shared) -> OwnedFd {
     shared.header.generation.store(1, Relaxed);
@@ -131,6 +156,29 @@ fn a_listener_that_a_process_could_not_keep_is_not_shown_to_the_gate() {
         for one in [one, other] {
             Served::by(&one).turn();
         }
+    });
+}
+
+#[test]
+fn a_listener_that_was_given_open_is_waited_for_at_the_gate_too() {
+    gated(|shared| {
+        // As systemd gives one: nobody in this process calls listen.
+        let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
+        assert_eq!(
+            unsafe { libc::syscall(libc::SYS_listen, socket, 16) },
+            0,
+            "at any port"
+        );
+        let given = unsafe { TcpListener::from_raw_fd(socket) };
+        given.set_nonblocking(true).unwrap();
+        let waits = Waits::on(&given);
+        let gate = gate_of(shared, || assert!(!waits.is_woken()));
+        let client = TcpStream::connect(given.local_addr().unwrap()).unwrap();
+        gate.dispatch(5);
+        assert!(waits.is_woken());
+        let (served, _) = given.accept().unwrap();
+        assert_eq!(gate.state(5), HELD);
+        drop((served, client));
     });
 }
 
