@@ -37,6 +37,7 @@ from trimtab.gate.pair import Pair
 from trimtab.gate.run_directory import DEFAULT_NAME, RunDirectory, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
+from trimtab.gate.unfollowed import Unfollowed
 from trimtab.installation import require_trusted_as_root
 from trimtab.processes import Process, identify
 from trimtab.sensors import _shared_file
@@ -110,7 +111,9 @@ def run(args: argparse.Namespace) -> int:
             pair = Pair(run_dir, line, SystemClock(), _say)
         auto = Auto(run_dir, SystemClock(), _say)
         auto.begin(keep_alive)
-        return _serve(run_dir, _started(server, environment), (pair, auto), signals)
+        pid = _started(server, environment)
+        unfollowed = Unfollowed(run_dir, pid, ports, SystemClock(), _say)
+        return _serve(run_dir, pid, (pair, auto, unfollowed), signals)
     finally:
         if auto is not None:
             auto.stop()
@@ -160,7 +163,7 @@ def _activated(server: list[str], environment: dict[str, str]) -> list[str]:
 
 
 def _serve(
-    run_dir: RunDirectory, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]
+    run_dir: RunDirectory, server: int, watched: tuple[Pair | None, Auto, Unfollowed], signals: set[signal.Signals]
 ) -> int:
     """Waits until the server has ended, and gives its exit code."""
     code: int | None = None

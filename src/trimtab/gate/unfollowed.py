@@ -1,0 +1,68 @@
+"""Says when a server listens by a process in which the shim is not, though it was in the program that was started.
+
+Such as a Go program that a script executes, or one that does not see the run directory: its clients are served as
+without trimtab, and no class holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+
+from trimtab import processes
+from trimtab.core import Clock
+from trimtab.errors import UsageError
+from trimtab.gate.run_directory import RunDirectory
+from trimtab.gate.server import processes_of
+from trimtab.sensors._tcp_listeners import listeners
+
+PATIENCE_S = 10.0
+"""Time in which a server may begin to listen; one look for a whole run."""
+
+
+class Unfollowed:
+    """Looks once.
+
+    Args:
+        run_dir: the run directory.
+        server: the server's first process.
+        ports: those that are gated or measured; none for all.
+        clock: says when it is time.
+        say: takes one line for the operator.
+    """
+
+    def __init__(
+        self, run_dir: RunDirectory, server: int, ports: Collection[int], clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._run_dir, self._server, self._ports = run_dir, server, ports
+        self._clock, self._say = clock, say
+        self._due_s: float | None = clock.now_s() + PATIENCE_S
+
+    def watch(self) -> None:
+        """Looks when it is time."""
+        if self._due_s is None or self._clock.now_s() < self._due_s:
+            return
+        self._due_s = None
+        listening = {pid: port for pid in _family(self._server) if (port := self._port_of(pid)) is not None}
+        followed = {process.pid for process in processes_of(self._run_dir)} if listening else set()
+        for pid, port in listening.items():
+            if pid not in followed:
+                self._say(
+                    f"pid {pid} listens on port {port} and has not loaded the shim (it is statically linked, or does "
+                    f"not see {self._run_dir.directory}): its clients are served, but neither measured nor put into "
+                    "classes"
+                )
+                return
+
+    def _port_of(self, pid: int) -> int | None:
+        """A port of ours on which a process listens; None for none, or when that may not be seen."""
+        with contextlib.suppress(UsageError, OSError):
+            return next((port for _, port in listeners(pid) if not self._ports or port in self._ports), None)
+        return None
+
+
+def _family(pid: int) -> Iterator[int]:
+    """A process and all that descend from it."""
+    yield pid
+    for child in processes.children(pid):
+        yield from _family(child)
