@@ -171,6 +171,26 @@ def test_a_file_that_somebody_else_has_written_stands_down_and_stays(family: Fam
     assert shared.read_text() == "100\n"
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_somebody_else_has_set_stays_also_where_it_is_a_value_of_an_earlier_trial(
+    family: Family, shared: Path, killed: bool
+) -> None:
+    before = seen(family)
+    with attached(family, machine_wide=True) as plant:
+        plant.apply({**CHANGE, "vm_swappiness": 10})
+        plant.apply({knobs.SLICE: 5_000, knobs.POLICY: 0, "vm_swappiness": 20})
+        putback.write(family.pid, Scheduling(putback.BATCH, 0, 10_000_000))
+        shared.write_text("10\n")
+        if killed:
+            for _ in range(3):
+                with pytest.raises(OperatorEdit):
+                    plant.configuration()
+            assert putback.main(["undo", str(plant._journal.path)]) == 0
+        plant.restore()
+    assert shared.read_text() == "10\n"
+    assert seen(family) == {**before, family.pid: Scheduling(putback.BATCH, 0, 10_000_000)}
+
+
 def test_a_thread_that_may_not_be_set_is_found_before_anything_is_changed(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,15 @@ class Journal:
         if after not in ours:
             ours.append(after)
 
+    def taken(self, thread: Thread, was: Scheduling) -> None:
+        """Records what somebody else has given a thread, which is its own from now on."""
+        self.known[thread.tid, thread.start] = was
+        self._processes[thread.tid, thread.start] = thread.pid
+
+    def file_taken(self, path: str) -> None:
+        """Records that somebody else has set a file: nothing in it is ours any more."""
+        self._files[path][1].clear()
+
     def data(self) -> dict[str, Any]:
         """The journal as `putback` reads it."""
         return {

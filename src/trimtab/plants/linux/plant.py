@@ -10,6 +10,7 @@ it is taken back when trimtab ends, however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Applied, Clock, Configuration, Metric, Plant, Prepared, Readings, Sensor, Subject
-from trimtab.errors import ApplyRefused, TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, TrimtabError, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import make_directory
 from trimtab.plants.linux import journal, knobs, putback, watchdog
@@ -144,10 +145,7 @@ class Linux(Plant):
             PlantGone: a server has ended.
         """
         there = self._recent()
-        edited = {**self._scheduled.edited(there), **self._shared.edited()}
-        self._down |= {name: f"{said}; trimtab leaves it alone now" for name, said in edited.items()}
-        for part in (self._scheduled, self._shared):
-            part.forget([name for name in part.given if name in self._down])
+        self._stand_down(there)
         self._down.tell(self._knobs)
         self._scheduled.follow(there)
         of_threads = self._scheduled.values((name for name in self._knobs if name in FIELD_OF), there)
@@ -220,6 +218,8 @@ class Linux(Plant):
         Raises:
             ApplyFailed: something could not be put back.
         """
+        with contextlib.suppress(PlantGone):  # the journal holds what is still there
+            self._stand_down(self._target.threads())
         self._journal.undo()
         self._scheduled.forget()
         self._shared.forget()
@@ -265,6 +265,16 @@ class Linux(Plant):
         words = " ".join(shlex.quote(str(path)) for path in paths)
         head = "#!/bin/sh\n# Puts back what trimtab has set in the kernel.\n"
         return f"{head}exec python3 -I - undo {words} <<'END'\n{program}END\n"
+
+    def _stand_down(self, there: Mapping[int, putback.Thread]) -> None:
+        """Leaves what somebody else has set since to him, in the journal too."""
+        edited = {**self._scheduled.edited(there), **self._shared.edited()}
+        self._down |= {name: f"{said}; trimtab leaves it alone now" for name, said in edited.items()}
+        for part in (self._scheduled, self._shared):
+            part.forget([name for name in part.given if name in self._down])
+        if edited:
+            with contextlib.suppress(ApplyFailed):  # then only an undo after a kill would not know of it
+                self._journal.write()
 
     def _set(self, values: Mapping[str, int]) -> None:
         """Gives all threads these values; SCHED_RR under its watchdog alone.

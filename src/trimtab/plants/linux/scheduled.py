@@ -96,8 +96,20 @@ class Scheduled:
                 if (value := _value(name, now)) != _value(name, meant) and not _hidden(name, now):
                     where = f"thread {thread.tid} of pid {thread.pid}"
                     found.setdefault(name, f"{name} of {where} is {value}, where trimtab had set {self.given[name]}")
+                    self._leave(thread, there, name, now)
         self._set = seen
         return found
+
+    def _leave(self, thread: Thread, there: Mapping[int, Thread], name: str, now: Scheduling) -> None:
+        """Makes what somebody else has set on a thread its own, also where it is a value of an earlier trial."""
+        was = putback.inherited(thread, there, self._journal.known) or now
+        if name == knobs.POLICY:
+            was = was._replace(policy=now.policy, priority=now.priority, flags=now.flags)
+        elif name == knobs.NICE:
+            was = was._replace(nice=now.nice)
+        else:
+            was = was._replace(slice_ns=now.slice_ns)
+        self._journal.taken(thread, was)
 
     def follow(self, there: Mapping[int, Thread]) -> None:
         """Gives threads born since the values in force; one that may not be set is left alone.

@@ -61,6 +61,7 @@ class Shared:
             one = self._files[name]
             if (text := _read(one)) != self._text(name, value):
                 found[name] = f"{one.path} is {text}, where trimtab had set {self._text(name, value)}"
+                self._journal.file_taken(os.fspath(one.path))
         return found
 
     def bring(self, values: Mapping[str, int]) -> None:
