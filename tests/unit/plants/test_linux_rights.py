@@ -140,7 +140,9 @@ def test_an_ordinary_user_is_told_that_a_thread_of_another_may_not_be_set(family
 
     said = _as_stranger(tmp_path, work)
     assert said.startswith(f"UsageError: thread {family.pid} of pid {family.pid} may not be set: "), said
-    assert said.endswith("run trimtab as root or as the server's user")
+    assert said.endswith(
+        "run trimtab as the server's user, or with the capability CAP_SYS_NICE, which root has by default"
+    )
 
 
 def _as_stranger(tmp_path: Path, work: Callable[[], None]) -> str:
@@ -197,3 +199,18 @@ def test_on_a_machine_whose_system_calls_are_not_known_each_verb_says_so_in_one_
     why = "scheduler cannot be asked: sched_setattr is not known on s390x"
     with pytest.raises(UsageError, match=why), attached(family):
         pass
+
+
+def test_what_lets_a_file_of_the_machine_be_set_is_said_to_root_and_of_a_kernel_without_it_too(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said() -> str:
+        return next(one.enable for one in findings() if one.subject == "vm.swappiness")
+
+    monkeypatch.setattr(os, "access", lambda *asked: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert said() == "run as root"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert said() == "run outside of this container: in here root too may only read it"
+    shared.unlink()
+    assert said() == "boot a kernel that has it"

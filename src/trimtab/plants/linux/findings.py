@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,10 +57,17 @@ def _machine() -> Iterable[Finding]:
         name = one.knob.native_name
         if why := knobs.hindrance(one):
             debug = one.path.is_relative_to(_DEBUGFS)
-            yield Finding(name, False, why + (_locked() if debug else ""), _mount() if debug else "run as root")
+            yield Finding(name, False, why + (_locked() if debug else ""), _mount() if debug else _enabled(one.path))
             continue
         text = one.path.read_text(encoding="ascii").strip()
         yield Finding(name, True, f"{text} now; of the whole machine, moved only with --allow-machine-wide")
+
+
+def _enabled(path: Path) -> str:
+    """What lets a file of the kernel's settings be set, where it is not to be set from here."""
+    if not path.exists():
+        return "boot a kernel that has it"
+    return "run outside of this container: in here root too may only read it" if os.geteuid() == 0 else "run as root"
 
 
 def _groups() -> Iterable[Finding]:

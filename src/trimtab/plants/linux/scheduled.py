@@ -69,7 +69,7 @@ class Scheduled:
             except OSError as error:
                 raise UsageError(
                     f"thread {thread.tid} of pid {thread.pid} may not be set: {error.strerror}; "
-                    "run trimtab as root or as the server's user"
+                    "run trimtab as the server's user, or with the capability CAP_SYS_NICE, which root has by default"
                 ) from None
         if not movable:
             raise UsageError(f"no thread of {self._target} has the policy other or batch: they are left alone")
