@@ -124,11 +124,15 @@ class OwnFilePlant(ReloadedPlant):
     def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
         """State of our file before the change, and after it: what an earlier run has kept in it stays.
 
+        A file that would set what is so without it is none: what the operator sets later would not count.
+
         Raises:
             UsageError: our file cannot be read.
         """
         now, path = self._standing, self.location()
         if now.written is not None:
+            if now.original is None and all(self._chosen.get(knob) == value for knob, value in values.items()):
+                return now, _Standing(values=values)  # as before the first change, when there was no file of ours
             return now, _Standing(now.original, self.text(values, now.original), values)
         found = _own_file.read(path)
         if _own_file.leftover(found or ""):

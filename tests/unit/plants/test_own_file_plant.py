@@ -193,6 +193,40 @@ def test_root_is_not_told_to_be_root_where_a_directory_is_mounted_read_only(
         _own_file.writable(tmp_path / "zz.conf", None)
 
 
+def test_where_all_is_as_before_the_first_change_there_is_no_file_as_what_is_set_later_would_not_count(
+    fresh: Callable[[], Server],
+) -> None:
+    server, plant = begun(fresh, [{"workers": 20}, {"timeout": 200}])
+    plant.apply({"workers": 10})
+    assert server.path.exists()
+    before = plant.prepare({"timeout": 100})
+    plant.commit(before)
+    assert server.state() == (START, None)
+    plant.rollback(before)
+    assert server.state()[0] == plant.configuration() == {**START, "timeout": 200}
+    plant.apply({"timeout": 100})
+    plant.apply({"workers": 20})
+    assert server.state()[0] == {**START, "workers": 20}
+    plant.restore()
+    assert server.state() == (START, None)
+
+
+def test_whichever_step_of_the_way_back_to_no_file_fails_what_was_on_trial_is_as_before(
+    fresh: Callable[[], Server],
+) -> None:
+    server, plant = begun(fresh, [{"timeout": 200}])
+    plant.apply({"timeout": 100})
+    for step in range(1, server.steps + 1):
+        server, plant = begun(fresh, [{"timeout": 200}])
+        before = server.state()
+        server.fail(step)
+        with pytest.raises(PlantError):
+            plant.apply({"timeout": 100})
+        assert server.state() == before, f"step {step}"
+        plant.apply({"timeout": 100})
+        assert server.state() == (START, None), f"step {step}"
+
+
 @before_it
 @pytest.mark.parametrize("how", ["fails", "interrupt"])
 def test_whichever_step_fails_what_is_in_force_and_the_file_are_as_before(
