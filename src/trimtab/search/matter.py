@@ -43,8 +43,8 @@ from trimtab.search.evidence import Told
 from trimtab.search.local_model import Array
 from trimtab.search.space import Values, points_of
 
-LEVEL = 0.002
-"""Probability of naming any knob without an effect, in one report: of fifty none does so, nine times of ten."""
+LEVEL = 0.005
+"""Probability of naming any knob without an effect, in one report: of twenty none does so, nine times of ten."""
 _STILL = 0.05
 """Chance below which an effect has to stay with any one of the configurations left out."""
 _SPARE = 4
