@@ -5,6 +5,7 @@ Such a server is steered by one file of trimtab's own that is read after the ope
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,23 +26,30 @@ from trimtab.plants._vetted import same_files, vet
 
 C = TypeVar("C", bound=Files)
 
+_BRIEF_S = 1.0
+"""A client whose connection is not taken asks again after a second (RFC 6298, 2.1): so long it hardly notices."""
+
 
 class IncludedServer(ABC, Generic[C]):
     """Such a server as it runs.
 
     Attributes:
         master: its first process.
+        clock: says how long its own test takes.
         program: its program, with `test` and the `argv` of that.
         loaded: the configuration as the server has loaded it, as far as that is known.
         in_force: knob to value.
+        reading_s: the least time that its own test of its configuration took; infinite where that is not known.
         section: the section that sets its knobs; empty where there are none.
         standstill: that of its last reload by us; None where it is not known.
     """
 
     master: Master
+    clock: Clock
     program: Any
     loaded: C
     in_force: Mapping[str, int]
+    reading_s = math.inf
     section = ""
     standstill: Standstill | None = None
     by_hand: ClassVar[str]
@@ -88,6 +96,18 @@ class IncludedServer(ABC, Generic[C]):
             UsageError: somebody else could, or the program cannot be run.
             PlantGone: it has ended.
         """
+        began_s = self.clock.now_s()
+        verdict = self._tested()
+        if verdict.valid:  # else it may have stopped at the first line
+            self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
+        return verdict
+
+    @property
+    def reads_long(self) -> bool:
+        """Whether it is known to take long to read its configuration."""
+        return _BRIEF_S < self.reading_s < math.inf
+
+    def _tested(self) -> Verdict:
         vet(self.master)
         self.read()
         verdict: Verdict = self.program.test()

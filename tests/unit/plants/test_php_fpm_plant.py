@@ -43,7 +43,7 @@ class Server:
     section: str = "www"
     listen: str = "/run/www.sock"
     drainable: bool = False
-    starts_long: bool = False
+    reads_long: bool = False
     pending: Path | None = None
     master: FpmMaster = field(default_factory=lambda: FpmMaster(**vars(MASTER)))
     standstill: Standstill | None = None
@@ -111,14 +111,14 @@ def test_one_that_takes_long_to_start_is_said_and_reckoned_with_before_its_first
         clock.sleep(took_s)
         return Verdict(valid, "")
 
-    monkeypatch.setattr(IncludedServer, "test", tested)
+    monkeypatch.setattr(IncludedServer, "_tested", tested)
     monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
     monkeypatch.setattr(Attached, "drainable", False)
     for _ in range(3):
         fpm.learn_start()
     assert not tests and any("takes 3 s to start" in note for note in fpm.notes())
     assert expected_s(cast(Server, fpm), {"idle_workers": 8.0}) == pytest.approx(3 + 8 * 0.005)
-    fpm.starting_s = 0.9
+    fpm.reading_s = 0.9
     assert not any("to start" in note for note in fpm.notes())
     assert expected_s(cast(Server, fpm), {"idle_workers": 8.0}) == pytest.approx(ENDING_S)
 
@@ -129,7 +129,7 @@ def test_what_would_end_it_in_a_reload_though_its_own_test_passes_is_named(
     """It ended in the first trial where the directory of its pid file was gone."""
     fpm, main, run = object.__new__(Attached), tmp_path / "php-fpm.conf", tmp_path / "run"
     vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main))
-    monkeypatch.setattr(IncludedServer, "test", lambda self: Verdict(True, ""))
+    monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
 
     def refused(pid: str, listen: str) -> str:
         main.write_text(f"[global]\npid = {pid}\n[www]\nlisten = {run}/www.sock\n[shop]\nlisten = {listen}\n")
@@ -154,7 +154,7 @@ def test_a_new_pool_at_what_another_server_has_is_named_and_what_is_its_own_is_n
     family, at = (socket.AF_UNIX, f"{tmp_path}/s") if unix else (socket.AF_INET, ("127.0.0.1", 0))
     fpm, master = object.__new__(Attached), FpmMaster(**{**vars(MASTER), "pid": os.getpid()})
     vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main), master=master)
-    monkeypatch.setattr(IncludedServer, "test", lambda self: Verdict(True, ""))
+    monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
     main.write_text("[www]\nlisten = 127.0.0.1:1\n")
     fpm.loaded = read(main)
     with socket.create_server(at, family=family) as other:

@@ -92,7 +92,7 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
         return Verdict(True, "")
 
     monkeypatch.setattr(attached, "hindrances", lambda master: [])
-    monkeypatch.setattr(IncludedServer, "test", tested)
+    monkeypatch.setattr(IncludedServer, "_tested", tested)
     server.permitted(accept_lost=False)
     assert server.reading_s == pytest.approx(0.2) and len(server.notes()) == 1
     server.reading_s, took_s[:] = math.inf, [7.0]
@@ -118,7 +118,7 @@ def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkey
         return Verdict(valid, "")
 
     monkeypatch.setattr(attached, "hindrances", lambda master: [])
-    monkeypatch.setattr(IncludedServer, "test", tested)
+    monkeypatch.setattr(IncludedServer, "_tested", tested)
     server.permitted(accept_lost=False)
     assert len(server.notes()) == 1 and not verdicts[2:]
     with pytest.raises(UsageError, match=r"takes 7\.0 s"):

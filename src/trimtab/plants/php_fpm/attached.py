@@ -30,8 +30,6 @@ _LOOKS_S = 2.0
 """How long a change waits for the pages of all pools, of which hundreds may be busy."""
 _LONG_S = 5.0
 """Whoever waits for a page for as long has mostly gone."""
-_BRIEF_S = 1.0
-"""A program that takes longer to start does more than that, such as opcache.preload."""
 CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
 LEAST_S = 10
@@ -61,7 +59,6 @@ class Attached(IncludedServer[Configuration]):
         in_force: knob to value.
         pending: a file that was changed after FPM loaded it, so that it is not known what is in force; else None.
         status_page: where the pool's status page is.
-        starting_s: the least time that its program took to start for a test; infinite where that is not known.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -71,7 +68,6 @@ class Attached(IncludedServer[Configuration]):
     master: FpmMaster
     program: Program
     by_hand = BY_HAND
-    starting_s = math.inf
     _unasked = ""
     """The pool at which the next look begins, as there was no time for it in the last one."""
 
@@ -112,16 +108,13 @@ class Attached(IncludedServer[Configuration]):
         return read(self.program.config_file, self.program.prefix, ini=self.program.ini)
 
     def test(self) -> Verdict:
-        """Has FPM check its configuration, and learns how long it takes to start, as the master does in a reload.
+        """Has FPM check its configuration, for which it starts as in a reload, and sees whether it would end in one.
 
         Raises:
             UsageError: somebody else could change it, or the program cannot be run.
             PlantGone: it has ended.
         """
-        began_s = self.clock.now_s()
         verdict = super().test()
-        if verdict.valid:  # else it may have stopped at the first line
-            self.starting_s = min(self.starting_s, self.clock.now_s() - began_s)
         return Verdict(False, why) if verdict.valid and (why := self._fatal()) else verdict
 
     def _fatal(self) -> str:
@@ -154,15 +147,10 @@ class Attached(IncludedServer[Configuration]):
             UsageError: as `test`.
             PlantGone: it has ended.
         """
-        if math.isinf(self.starting_s):
+        if math.isinf(self.reading_s):
             self.test()
-            if self.starts_long:
+            if self.reads_long:
                 self.test()  # that may have been a busy moment
-
-    @property
-    def starts_long(self) -> bool:
-        """Whether it is known to take long to start."""
-        return _BRIEF_S < self.starting_s < math.inf
 
     def values(self, configuration: Configuration) -> dict[str, int]:
         """Values of the pool's knobs in a configuration."""
@@ -276,9 +264,9 @@ class Attached(IncludedServer[Configuration]):
         else:
             found.append(f"{CLEAN} is 0: a reload ends requests in progress; {self._how_to_reload()}")
         found += forgotten(self.master.pid)
-        if self.starts_long:
+        if self.reads_long:
             found.append(
-                f"PHP-FPM takes {self.starting_s:.0f} s to start ('-t'), as with opcache.preload, and serves nothing "
+                f"PHP-FPM takes {self.reading_s:.0f} s to start ('-t'), as with opcache.preload, and serves nothing "
                 "for as long or longer in every change"
             )
         if others:

@@ -38,7 +38,7 @@ class Change(IncludedChange[Attached]):
         fpm = self.server
         values = fpm.values(fpm.read())
         busy = self._busy()
-        patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * fpm.starting_s)
+        patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * fpm.reading_s)
         standstill = Standstill(self.clock, self._queue)
         with contextlib.closing(standstill):
             running = reload(

@@ -112,7 +112,7 @@ class PhpFpm(IncludedPlant):
 
     def expected_stop(self) -> tuple[float, float, float]:
         """The master executes itself anew once all workers have ended, one after the other."""
-        return self._server.starting_s if self._server.starts_long else 0.05, 0.005, 0.02
+        return self._server.reading_s if self._server.reads_long else 0.05, 0.005, 0.02
 
     def held_up_s(self, readings: Readings) -> float:
         """The slowest request under way, at most process_control_timeout; those of other pools are not seen.

@@ -11,7 +11,6 @@ from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._included_server import IncludedServer
-from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_network, vet
 from trimtab.plants.squid import knobs, manager
 from trimtab.plants.squid.configuration import Configuration, read
@@ -23,8 +22,6 @@ from trimtab.sensors._memory import rooms
 BY_HAND = "squid -k reconfigure"
 """How an operator reloads it."""
 _RELOAD_PATIENCE_S = 5.0
-_BRIEF_S = 1.0
-"""A client whose connection is not taken asks again after a second (RFC 6298, 2.1): so long it hardly notices."""
 
 
 class Attached(IncludedServer[Configuration]):
@@ -44,7 +41,6 @@ class Attached(IncludedServer[Configuration]):
         listeners: addresses and ports at which it listens.
         manager_url: where the manager's pages are.
         rooms: the limits of its memory and what is there, as when it was looked at last.
-        reading_s: the least time that its program took to read its configuration; infinite where that is not known.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -59,7 +55,6 @@ class Attached(IncludedServer[Configuration]):
         vet(master)
         self.master = master
         self.clock = clock
-        self.reading_s = math.inf
         self.program = Program(master.exe, master.config_file, master.service)
         vet(master)
         self.loaded = self.read()
@@ -110,19 +105,6 @@ class Attached(IncludedServer[Configuration]):
         self._sockets = self.master.ports()
         self.pending = None
 
-    def test(self) -> Verdict:
-        """Has Squid check its configuration, and learns how long it takes to read it, as in a reload.
-
-        Raises:
-            UsageError: somebody else could change it, or the program cannot be run.
-            PlantGone: it has ended.
-        """
-        began_s = self.clock.now_s()
-        verdict = super().test()
-        if verdict.valid:  # else it may have stopped at the first line
-            self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
-        return verdict
-
     def permitted(self, accept_lost: bool) -> None:
         """Makes sure that Squid may be reloaded, that nothing is lost by it, and nobody waits for long.
 
@@ -147,9 +129,9 @@ class Attached(IncludedServer[Configuration]):
             raise UsageError(f"{'; '.join(cut)}: accept it with --accept-lost-connections")
         if math.isinf(self.reading_s):
             self.test()
-        if not accept_lost and self._reads_long:
+        if not accept_lost and self.reads_long:
             self.test()  # that may have been a busy moment
-        if not accept_lost and self._reads_long:
+        if not accept_lost and self.reads_long:
             raise UsageError(f"{self._stops()}: shorten its lists, or accept it with --accept-lost-connections")
 
     def notes(self) -> tuple[str, ...]:
@@ -162,7 +144,7 @@ class Attached(IncludedServer[Configuration]):
             else "every change is a reload, through which trimtab keeps the listening ports open"
         ]
         found += self._cuts()
-        if self._reads_long:
+        if self.reads_long:
             found.append(self._stops())
         if self.pending is not None:
             found.append(
@@ -170,10 +152,6 @@ class Attached(IncludedServer[Configuration]):
                 "configuration is in force than is shown here, and a reload brings all such edits into force"
             )
         return tuple(found)
-
-    @property
-    def _reads_long(self) -> bool:
-        return _BRIEF_S < self.reading_s < math.inf
 
     def _stops(self) -> str:
         return (
