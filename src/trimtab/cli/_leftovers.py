@@ -31,6 +31,8 @@ RESUMED = (("tune",), ("guarantee",))
 """The verbs whose runs can be resumed: their `run` takes the run that was killed."""
 CHANGING = (Mode.APPROVE, Mode.AUTONOMOUS)
 """The modes that change something."""
+_ENDING_S = 3.0
+"""How long another run is waited for that may be just ending, as the one of `trimtab run` that the user has ended."""
 
 
 @contextlib.contextmanager
@@ -78,7 +80,7 @@ def alone(plant: Plant) -> Iterator[None]:
                 held.append(opened(directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"))
             except (OSError, UsageError):
                 continue
-            if not locked(held[-1], patience_s=0.0):
+            if not locked(held[-1], _ENDING_S):
                 part.check_permissions()  # which may know better who it is
                 raise UsageError(f"another trimtab changes {part.name} (pid {part.pid}): end it first")
         yield

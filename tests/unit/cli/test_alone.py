@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -198,12 +199,24 @@ def test_a_run_that_is_stored_elsewhere_is_found_too(
     words: tuple[object, ...], server: None, trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert trimtab(*TUNE).code == 0
+    monkeypatch.setattr("trimtab.cli._leftovers._ENDING_S", 0.0)
     memory = sys.modules["trimtab.plants.memory"].PLANT
     with alone(memory()):
         said = trimtab(*words)
         assert (said.code, said.err) == (2, "trimtab: another trimtab changes memory (pid 7): end it first\n")
         assert trimtab(*TUNE, "--mode", "observe").code == 0, "which changes nothing"
     assert trimtab(*words).code == 0, "it has ended"
+
+
+def test_a_run_that_is_just_ending_is_waited_for(server: None, trimtab: Trimtab) -> None:
+    """As the controller of `trimtab run` is, once `keep-alive set` has taken the time from it."""
+    assert trimtab(*TUNE).code == 0
+    ending = alone(sys.modules["trimtab.plants.memory"].PLANT())
+    ending.__enter__()
+    end = threading.Timer(0.3, ending.__exit__, (None, None, None))
+    end.start()
+    assert trimtab(*TUNE).code == 0
+    end.join()
 
 
 def test_where_no_lock_can_be_made_a_run_begins_all_the_same(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
