@@ -12,7 +12,7 @@ from trimtab.events import Note, NoteKind, Outcome, Status
 from trimtab.records import Plan
 from trimtab.report.track import Track, tracks
 from trimtab.settings import Settings
-from trimtab.store import Store
+from trimtab.store import RunWriter, Store
 
 Readings = Mapping[str, float]
 At = Callable[[int, int], Readings]
@@ -78,29 +78,30 @@ def write_run(
         version: the version of trimtab that made it.
         outcome: how it ended, and why.
     """
-    settings = Settings(2.0, math.inf, objective or Objective(), seed=seed)
-    knobs = (worker_knob(maximum=1000),)
-    host = {"kernel": "Linux 6.1", "trimtab": version}
-    plan = Plan(
-        (), "", (Subject(plant),), knobs, controller, {}, settings, {NAME: start}, host, label, group, "made up"
-    )
-    writer = store.begin(plan)
-    limit = start
+    settings, knobs = Settings(2.0, math.inf, objective or Objective(), seed=seed), (worker_knob(maximum=1000),)
+    host, begin = {"kernel": "Linux 6.1", "trimtab": version}, {NAME: start}
+    plan = Plan((), "", (Subject(plant),), knobs, controller, {}, settings, begin, host, label, group, "made up")
+    writer, limit = store.begin(plan), start
     for index in range(windows):
-        readings = at(index, limit)
-        writer.window(Window(index, 2.0 * index, 2.0, {NAME: limit}, readings, 320, problems))
-        for when, value, state in moves:
-            if when == index:
-                move = Move({NAME: value}, reason, {}, "jump")
-                stamp = writer.move(index, move, move, MoveState.OPEN)
-                if state is not MoveState.OPEN:
-                    applied = Applied({NAME: value}, 0.25) if state is MoveState.APPLIED else None
-                    writer.outcome(stamp, state, "", applied)
-                limit = value if state is MoveState.APPLIED else limit
+        writer.window(Window(index, 2.0 * index, 2.0, {NAME: limit}, at(index, limit), 320, problems))
+        limit = _moved(writer, index, limit, [move for move in moves if move[0] == index], reason)
     for text in notes:
         writer.note(Note(1.0, NoteKind.PLANT, text))
     writer.finish(Outcome(*outcome, windows, False))
     return writer.run_id
+
+
+def _moved(
+    writer: RunWriter, index: int, limit: int, moves: Sequence[tuple[int, int, MoveState]], reason: str
+) -> int:
+    """Writes the moves after a window, and what became of them; the limit in force then."""
+    for _, value, state in moves:
+        move = Move({NAME: value}, reason, {}, "jump")
+        stamp = writer.move(index, move, move, MoveState.OPEN)
+        if state is not MoveState.OPEN:
+            writer.outcome(stamp, state, "", Applied({NAME: value}, 0.25) if state is MoveState.APPLIED else None)
+        limit = value if state is MoveState.APPLIED else limit
+    return limit
 
 
 def track_of(store: Store, label: str, at: At, **more: object) -> Track:
