@@ -216,7 +216,8 @@ class _PopulatedMariadb(MariadbTestbed):
         """Copies the data before all else is made."""
         if self.copied_from is not None:
             copy = ["/bin/cp", "--archive", "--reflink=auto", "--", os.fspath(self.copied_from), os.fspath(self.data)]
-            made = subprocess.run(copy, capture_output=True, text=True, check=False)
+            # in a group of its own: Ctrl-C is trimtab's to answer, and would leave half a copy and no reason
+            made = subprocess.run(copy, capture_output=True, text=True, check=False, process_group=0)
             if made.returncode != 0:
                 raise TrimtabError(f"the population could not be copied: {made.stderr.strip()}")
         super().furnish()
