@@ -145,6 +145,24 @@ def test_what_would_end_it_in_a_reload_though_its_own_test_passes_is_named(
     assert refused(f"{run}/pid", f"{run}/shop.sock") == ""
 
 
+@pytest.mark.parametrize("key", ["listen.acl_users", "listen.acl_groups"])
+def test_who_is_to_have_access_to_a_socket_and_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """FPM's own test passes, and it ended in the first trial, with the sockets that it had open."""
+    fpm, main = object.__new__(Attached), tmp_path / "php-fpm.conf"
+    vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main), loaded=Configuration())
+    monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
+
+    def refused(listen: str, names: str) -> str:
+        main.write_text(f"[www]\nlisten = {listen}\n{key} = {names}\n")
+        return fpm.test().message
+
+    why = f"though its own test passes: {key} of pool www names nobody-there, who is not known: take that out"
+    assert refused(f"{tmp_path}/s", "root,nobody-there").endswith(why)
+    assert refused(f"{tmp_path}/s", "root") == refused(f"{tmp_path}/s", "") == refused("1", "nobody-there") == ""
+
+
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
 def test_a_new_pool_at_what_another_server_has_is_named_and_what_is_its_own_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import math
 import os
-from collections.abc import Sequence
+import pwd
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
@@ -22,6 +24,7 @@ from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
 from trimtab.sensors._tcp_listeners import listeners
 from trimtab.sensors._unix_diag import unix_sockets
+from trimtab.trust import printable
 
 _PAGE_PATIENCE_S = 2.0
 _LOOK_S = 0.2
@@ -34,6 +37,11 @@ CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
 LEAST_S = 10
 """A time within which requests that are under way end, unless they are exports, backups or streams."""
+_ACCESS: Mapping[str, Callable[[str], object]] = {
+    "listen.acl_users": pwd.getpwnam,
+    "listen.acl_groups": grp.getgrnam,
+}
+"""The settings that name users and groups of which FPM's own test asks nothing, and who knows them."""
 _DAEMONIZED = (
     "PHP-FPM puts itself into the background, in every reload anew, so trimtab would lose sight of it: start it with "
     "--nodaemonize, as under systemd"
@@ -120,13 +128,16 @@ class Attached(IncludedServer[Configuration]):
     def _fatal(self) -> str:
         """Why a reload would end FPM though its own test passes; empty where nothing is seen.
 
-        It writes its pid file, and opens the sockets that it does not have yet, after all that `-t` looks at.
+        It writes its pid file, and opens the sockets that it does not have yet, after all that `-t` looks at. So it
+        does for the users of their access lists, also of those that it has (`fpm_unix_resolve_socket_permissions` in
+        sapi/fpm/fpm/fpm_unix.c).
         """
         now, held = self.parsed(), {self.loaded.text(pool, "listen") for pool in self.loaded.pools()}
         new = {now.text(pool, "listen") for pool in now.pools()} - held
         paths = sorted(one for one in {now.text(GLOBAL, "pid"), *new} if one[:1] == "/" and "${" not in one)
         why = next((f"no directory for {one}" for one in paths if not os.path.lexists(Path(one).parent)), "")
         why = why or next((f"another server listens at {one}" for one in sorted(new) if self._taken(one)), "")
+        why = why or _unknown(now)
         return f"PHP-FPM would end in a reload, though its own test passes: {why}" if why else ""
 
     def _taken(self, address: str) -> bool:
@@ -292,6 +303,21 @@ class Attached(IncludedServer[Configuration]):
             where = self.loaded.all(CLEAN, GLOBAL)[-1].where
             return f"make it {LEAST_S} s or more in {where} and reload PHP-FPM once"
         return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {self.program.config_file} and reload PHP-FPM once"
+
+
+def _unknown(configuration: Configuration) -> str:
+    """Who is to have access to a socket and is not known here (any more); empty for nobody."""
+    for pool in configuration.pools():
+        if not configuration.text(pool, "listen").startswith("/"):
+            continue
+        for key, known in _ACCESS.items():
+            for name in configuration.text(pool, key).split(","):
+                try:
+                    known(name)
+                except KeyError:
+                    if name and "${" not in name:
+                        return f"{key} of pool {pool} names {printable(name)}, who is not known: take that out"
+    return ""
 
 
 def _chosen(configuration: Configuration, pool: str | None) -> str:
