@@ -114,6 +114,29 @@ def test_what_the_configuration_would_not_read_is_refused_without_a_restart(run:
     plant.close()
 
 
+def test_where_a_restart_would_empty_a_table_in_memory_no_run_that_restarts_begins(run: Run) -> None:
+    run.bed.sql("CREATE DATABASE web", "CREATE TABLE web.sessions (id INT) ENGINE=MEMORY")
+    run.bed.sql("INSERT INTO web.sessions VALUES (1)")
+    plant, live = run.attach(), run.bed.attach()
+    live.check_permissions()
+    with pytest.raises(UsageError, match=r"table web\.sessions is in memory .*, and a restart would empty it"):
+        plant.check_permissions()
+    run.bed.sql("ALTER TABLE web.sessions ENGINE=InnoDB")
+    plant.check_permissions()
+    for one in (plant, live):
+        one.close()
+
+
+def test_where_a_restart_would_let_clients_write_no_run_that_restarts_begins(run: Run) -> None:
+    plant = run.attach()
+    run.bed.sql("SET GLOBAL read_only = ON")
+    with pytest.raises(UsageError, match=r"read_only was set while MariaDB ran, and a restart would let clients"):
+        plant.check_permissions()
+    run.bed.sql("SET GLOBAL read_only = OFF")
+    plant.check_permissions()
+    plant.close()
+
+
 def test_a_backup_that_is_under_way_is_not_ended_by_a_restart(run: Run) -> None:
     mariadb, backup = run.attach(), run.bed.root()
     with backup, backup.cursor() as cursor:

@@ -15,6 +15,7 @@ from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.link import Link, Rejected, shaped
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors._memory import rooms
+from trimtab.trust import printable
 
 _PATIENCE_S = 60.0
 """For one answer: a buffer pool is shrunk within its statement."""
@@ -24,6 +25,10 @@ _MOST_VARIABLES = 1024
 _KEPT = frozenset({"gtid_slave_pos", "gtid_binlog_state", "wsrep_cluster_address", "wsrep_start_position"})
 """How far replication has come, which MariaDB keeps on disk and a restart does not forget: set again it would go back
 to transactions that were done. And what has a node of Galera leave its cluster, or found another, once it is set."""
+_IN_MEMORY = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "
+    "WHERE ENGINE = 'MEMORY' AND TABLE_TYPE = 'BASE TABLE' LIMIT 1"
+)
 _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
@@ -184,6 +189,27 @@ class Attached:
             raise UsageError(
                 f"{self.server} is a node of a Galera cluster, so it is not restarted from here: the last one does "
                 "not start again by itself, and another may have to copy all data"
+            )
+
+    def require_data_kept(self) -> None:
+        """Makes sure that a restart empties no table in memory that this account sees, and lets nobody write.
+
+        What was set live is set again only once the new server takes connections.
+
+        Raises:
+            UsageError: it does.
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        for schema, name in self._answered(lambda: shaped(self.link.ask(_IN_MEMORY), 2))[:1]:
+            raise UsageError(
+                f"table {printable(f'{schema}.{name}')} is in memory (ENGINE=MEMORY), and a restart would empty it: "
+                "tune without --allow-restart, or give it another engine"
+            )
+        if str(self.set_live().get("read_only", 0)) not in ("0", "OFF"):
+            raise UsageError(
+                "read_only was set while MariaDB ran, and a restart would let clients write until it is set again: "
+                "tune without --allow-restart, or write it in MariaDB's files and restart it"
             )
 
     def word(self, name: str, value: int) -> str:

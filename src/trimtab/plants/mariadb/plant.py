@@ -188,6 +188,7 @@ class Mariadb(ReturningPlant):
 
         Raises:
             UsageError: it could not; the message says what is needed.
+            PlantError: it did not answer.
             PlantGone: it has ended.
         """
         self._mariadb.server.check()
@@ -197,6 +198,7 @@ class Mariadb(ReturningPlant):
         make_directory(self._journal().path.parent)
         if self._restarts is not None:
             self._restarts.permitted()
+            self._mariadb.require_data_kept()
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change; nothing in force is touched.
