@@ -59,6 +59,22 @@ def test_where_a_certificate_was_replaced_and_not_its_key_nothing_is_reloaded_an
         assert apache.configuration()["max_request_workers"] == start
 
 
+def test_where_a_log_has_become_a_directory_nothing_is_reloaded_and_apache_serves_on() -> None:
+    with private("event") as bed:
+        start, more, log = 8 * bed.threads, 12 * bed.threads, bed.testbed.directory / "mine.log"
+        bed.write("mine.conf", f"CustomLog {log} %r\n")
+        reload(bed.testbed.pid)
+        apache = bed.attach()
+        log.unlink()
+        log.mkdir()
+        with pytest.raises(ApplyRefused, match=r"would end in a reload, though its own test passes: the log .*mine"):
+            apache.apply({"max_request_workers": more})
+        assert apache.configuration()["max_request_workers"] == start
+        log.rmdir()
+        apache.apply({"max_request_workers": more})
+        apache.restore()
+
+
 def test_that_a_reload_empties_apcu_is_said_before_the_first_change() -> None:
     with private("event") as bed:
         assert not any("APCu" in note for note in bed.attach().notes)

@@ -16,7 +16,7 @@ from trimtab.plants._program import Verdict
 from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.hazards import ended, fatal, taken
+from trimtab.plants.apache.hazards import ended, fatal, taken, unopened
 from trimtab.plants.apache.process import Generations, Parent
 from trimtab.plants.apache.program import _options
 
@@ -132,6 +132,67 @@ def test_revoked_ones_that_nobody_checks_are_not_looked_at(pairs: Path) -> None:
     assert said(pairs, "SSLCARevocationFile junk.crt") == said(pairs, "SSLCARevocationCheck none") == ""
 
 
+def test_issuers_of_servers_behind_it_are_looked_at_where_it_speaks_tls_with_them(
+    pairs: Path, tmp_path: Path
+) -> None:
+    file, whole = tmp_path / "file", (pairs / "ec.crt").read_bytes()
+    line = f"SSLProxyCACertificateFile {file}"
+    within = ("<VirtualHost *:80>", line, "SSLProxyEngine {}", "</VirtualHost>")
+    file.write_bytes(whole)
+    assert said(pairs, "SSLProxyEngine on", line) == ""
+    file.write_bytes(whole[: len(whole) // 2])
+    assert f"{file} (main.conf:2) is not whole" in said(pairs, "SSLProxyEngine on", line)
+    assert f"{file} (main.conf:2) is not whole" in said(pairs, *(one.format("On") for one in within))
+    assert said(pairs, line) == said(pairs, "SSLProxyEngine on", *(one.format("off") for one in within)) == ""
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "why"),
+    [
+        ("", "SSLEngine on", "TLS is on in main.conf:3 without an SSLCertificateFile: add one"),
+        ("SSLCertificateFile ec.crt\nSSLCertificateKeyFile ec.key", "SSLEngine on", ""),
+        ("LoadModule md_module mod_md.so", "SSLEngine on", ""),
+        ("Use Certificates", "SSLEngine on", ""),
+        ("", "SSLEngine off", ""),
+        ("", "SSLEngine optional", ""),
+        ("", "SSLProxyEngine on", ""),
+        ("SSLUseStapling on", "SSLEngine on\nSSLCertificateFile ec.crt", "SSLUseStapling is on for main.conf:3"),
+        ("SSLUseStapling on", "SSLEngine on\nSSLCertificateFile ec.crt\nSSLUseStapling off", ""),
+        ("SSLUseStapling on\nSSLStaplingCache shmcb:x", "SSLEngine on\nSSLCertificateFile ec.crt", ""),
+    ],
+)
+def test_what_the_tls_of_a_new_virtual_host_lacks_is_named(
+    pairs: Path, monkeypatch: pytest.MonkeyPatch, outside: str, inside: str, why: str
+) -> None:
+    monkeypatch.setattr("trimtab.plants.apache.configuration.require_trusted", lambda path: None)
+    found = said(pairs, outside, "<VirtualHost *:443>", *inside.split("\n"), "</VirtualHost>").replace(":4", ":3")
+    assert found.startswith(why) and bool(found) is bool(why)
+
+
+def test_a_log_that_cannot_be_opened_any_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apache's own test passes, and a reload ended it."""
+
+    def said_of(line: str) -> str:
+        (tmp_path / "main.conf").write_text(line)
+        found = unopened(evaluate(Origin(tmp_path / "main.conf", tmp_path)), tmp_path, Path("/"))
+        return found.replace(f"{tmp_path}/", "")
+
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "access.log").touch()
+    assert said_of("CustomLog logs common") == "the log logs (main.conf:1) is a directory: mend that"
+    gone = f"{tmp_path}/rotatelogs, which writes a log (main.conf:1), is not there: put it back"
+    assert said_of(f'ErrorLog "|{tmp_path}/rotatelogs x 86400"') == gone.replace(f"{tmp_path}/", "")
+    assert said_of(f'CustomLog "||{tmp_path}/rotatelogs x" common') == gone.replace(f"{tmp_path}/", "")
+    fine = ("access.log", "new.log", "gone/new.log", "syslog:local1", "/dev/null", f"|{tmp_path}/access.log", "|$x")
+    assert {said_of(f'ErrorLog "{name}"') for name in fine} == {""}
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    for name in ("access.log", "new.log"):
+        assert said_of(f"TransferLog {name}") == (
+            f"the log {name} (main.conf:1) is on a file system that is read-only: mend that"
+        )
+    assert {said_of(f"ErrorLog {name}") for name in ("/dev/null", "/proc/self/fd/2", "syslog")} == {""}
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:", "0.0.0.0:", "[::1]:", ""])
 def test_a_new_listener_at_what_another_server_has_is_named(tmp_path: Path, host: str) -> None:
     """Apache's own test passes, and the reload at the end of a run brought the operator's line into force."""
@@ -231,7 +292,7 @@ def test_one_that_serves_in_its_first_process_is_not_signalled_as_prefork_ends_b
     defines = frozenset(value for letter, value in _options(argv[1:]) if letter == "D")
     apache.origin = Origin(tmp_path / "main.conf", tmp_path, defines)
     apache._config, apache.reading_s = evaluate(apache.origin), 0.1
-    vars(apache).update(listeners=[], master=SimpleNamespace(buckets=1, signal=lambda number: None))
+    vars(apache).update(listeners=[], master=SimpleNamespace(pid=1, buckets=1, signal=lambda number: None))
     monkeypatch.setattr(attached, "generations", lambda parent, pipes: Generations(workers[-1], ()))
     with pytest.raises(UsageError, match=r"serves in its first process alone \(-X, .*cannot be reloaded"):
         apache.permitted()

@@ -170,6 +170,8 @@ class Attached:
         found = hazards.fatal(self.config, self.origin.server_root, self.master.buckets)
         if not found and hazards.taken(self.config, {port for _, port in self.listeners}):  # or there since
             found = hazards.taken(self.config, {port for _, port in listeners(self.master.pid)})
+        view = Path(f"/proc/{self.master.pid}/root")
+        found = found or hazards.unopened(self.config, self.origin.server_root, view)
         return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
 
     def read_running(self) -> None:

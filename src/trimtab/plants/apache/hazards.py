@@ -4,9 +4,11 @@
 server/main.c); where one fails, the parent ends and nobody is served ("AH00016: Configuration Failed"). That comes
 about without an edit of any file that `-t` reads: a certificate was replaced and not its key (AH02565), or a
 certificate, a key or a list of revoked ones was written half, as on a full disk, or is a page of errors; or the
-directory of the pid file is gone (AH00100). Until somebody reloads, nobody notices. Or ListenCoresBucketsRatio was
+directory of the pid file is gone (AH00100), or a log cannot be opened any more (AH00015), as on a disk that an error
+has made read-only. Until somebody reloads, nobody notices. Or ListenCoresBucketsRatio was
 taken out since the start: Apache keeps the number of its sockets, and cannot open the second at an address any more
-(AH00072). What only Apache knows (macros, keys with a passphrase) is not judged.
+(AH00072). Or a virtual host that was just written has TLS and no certificate (AH02572), or no cache for stapled
+answers (AH01958). What only Apache knows (macros, keys with a passphrase) is not judged.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Collection
+import stat
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -30,6 +33,10 @@ _ADDRESS = re.compile(r"(?:(?:\[([\da-fA-F:]+)\]|([\d.]+)):)?(\d{1,5})")
 _TICKETS, _CHAIN = "sslsessionticketkeyfile", "sslcertificatechainfile"
 _OTHERS = (_TICKETS, _CHAIN, "sslcacertificatefile", "sslcarevocationfile")
 """Issuers of the server's own certificate and of clients', and the list of those that are revoked."""
+_LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog")
+_NO_LOG = re.compile(r"syslog$|journald$|/dev/|/proc/", re.I)
+"""What they name beside files."""
+_STAPLING = "sslusestapling"
 _TICKET_KEY = 48
 """Bytes that a key of tickets has (`ssl_init_ticket_key`)."""
 _LARGEST_KEY = 1 << 20
@@ -59,8 +66,29 @@ def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
         file = _file(one, Path())
         if file is not None and file.is_absolute() and not os.path.lexists(file.parent):
             return f"the directory of {one.args[0]} ({one.where}) is not there: make it"
-    roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
-    return _tls(configuration, Path("/", roots[-1]) if roots else server_root)
+    return _tls(configuration, _root(configuration, server_root)) or _lacking(configuration)
+
+
+def unopened(configuration: Configuration, server_root: Path, view: Path) -> str:
+    """Which log a reload could not open, or by which program it could not be written; empty for none.
+
+    Args:
+        configuration: as it is on disk.
+        server_root: ServerRoot before any directive sets it.
+        view: the root directory as Apache sees it: a mount may be read-only for us alone.
+    """
+    root = _root(configuration, server_root)
+    for one in configuration.named(*_LOGS):
+        name = one.args[0] if one.args else ""
+        if name.startswith("|"):
+            program = (name.lstrip("|").split() or [""])[0]
+            if program.startswith("/") and "$" not in program and _gone(_seen(Path(program), view)):
+                return f"{program}, which writes a log ({one.where}), is not there: put it back"
+            continue
+        file = None if _NO_LOG.match(name) else _file(one, root)
+        if file is not None and (why := _shut(_seen(file, view))):
+            return f"the log {file} ({one.where}) {why}: mend that"
+    return ""
 
 
 def taken(configuration: Configuration, held: Collection[int]) -> str:
@@ -102,6 +130,8 @@ def _tls(configuration: Configuration, root: Path) -> str:
         if len(certificates) == len(keys):  # else a certificate's file may hold its key
             for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
                 pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))
+    for one in _proxied(configuration):
+        single.setdefault(_file(one, root), one)
     for file, one in single.items():
         if file is not None and _spoilt(file, one.name):
             return f"{file} ({one.where}) is not whole, or is no such file: put back what was there"
@@ -109,6 +139,35 @@ def _tls(configuration: Configuration, root: Path) -> str:
         if _apart(*files):
             return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
     return ""
+
+
+def _proxied(configuration: Configuration) -> Iterable[Directive]:
+    """What names the issuers of servers behind it, where it speaks TLS with them."""
+    on = {one.section: one.args[0].lower() == "on" for one in configuration.named("sslproxyengine") if one.args}
+    issuers = configuration.named("sslproxycacertificatefile")
+    return (one for one in issuers if on.get(one.section, on.get("", False)))
+
+
+def _lacking(configuration: Configuration) -> str:
+    """What the TLS of a virtual host needs and nothing gives it, as far as that is known; empty for nothing."""
+    if configuration.uncertain or configuration.named("sslopensslconfcmd"):  # which may give it
+        return ""
+    engines = {one.section: one for one in configuration.named(_ENGINE) if one.args and _within_host(one)}
+    stapled = {one.section: one.args[0].lower() == "on" for one in configuration.named(_STAPLING) if one.args}
+    certified = {one.section for one in configuration.named(_CERTIFICATE)}
+    for section, engine in engines.items():
+        if engine.args[0].lower() != "on":
+            continue
+        if certified.isdisjoint({section, ""}) and "md_module" not in configuration.modules:
+            return f"TLS is on in {engine.where} without an SSLCertificateFile: add one"
+        if stapled.get(section, stapled.get("")) and not configuration.named("sslstaplingcache"):
+            return f"SSLUseStapling is on for {engine.where} without an SSLStaplingCache: add one"
+    return ""
+
+
+def _within_host(one: Directive) -> bool:
+    """Whether a directive stands in a virtual host, and in no macro."""
+    return [section for section, _ in one.context] == ["virtualhost"]
 
 
 def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
@@ -196,6 +255,41 @@ def _staying(configuration: Configuration) -> str:
 def _ratio(configuration: Configuration) -> tuple[str, ...]:
     """Arguments of the last ListenCoresBucketsRatio; none where there is none."""
     return next((one.args for one in reversed(configuration.named(_BUCKETS))), ())
+
+
+def _root(configuration: Configuration, server_root: Path) -> Path:
+    """ServerRoot, from which relative paths go."""
+    roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
+    return Path("/", roots[-1]) if roots else server_root
+
+
+def _seen(file: Path, view: Path) -> Path:
+    """A file as Apache sees it."""
+    return view / os.path.realpath(file).lstrip("/")
+
+
+def _gone(program: Path) -> bool:
+    """Whether a file is surely not there."""
+    try:
+        program.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _shut(log: Path) -> str:
+    """Why a file surely cannot be opened for writing; empty where nothing is seen."""
+    there = log.parent if _gone(log) else log
+    try:
+        kind = there.stat().st_mode
+        if there == log and stat.S_ISDIR(kind):
+            return "is a directory"
+        ordinary = stat.S_ISREG(kind) or stat.S_ISDIR(kind)  # a device may be written to
+        return "is on a file system that is read-only" if ordinary and os.statvfs(there).f_flag & os.ST_RDONLY else ""
+    except OSError:
+        return ""
 
 
 def _file(one: Directive, root: Path) -> Path | None:
