@@ -75,6 +75,13 @@ def test_where_a_log_has_become_a_directory_nothing_is_reloaded_and_apache_serve
         apache.restore()
 
 
+def test_that_a_reload_loses_stapled_answers_is_said_before_the_first_change() -> None:
+    with private("event") as bed:
+        bed.write("mine.conf", f"LoadModule ssl_module {module_directory()}/mod_ssl.so\nSSLUseStapling On\n")
+        reload(bed.testbed.pid)
+        assert any("stapled OCSP answers (SSLUseStapling) are lost" in note for note in bed.attach().notes)
+
+
 def test_that_a_reload_empties_apcu_is_said_before_the_first_change() -> None:
     with private("event") as bed:
         assert not any("APCu" in note for note in bed.attach().notes)

@@ -16,7 +16,7 @@ from trimtab.plants._program import Verdict
 from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.hazards import ended, fatal, taken, unopened
+from trimtab.plants.apache.hazards import ended, fatal, stapling_s, taken, unopened
 from trimtab.plants.apache.process import Generations, Parent
 from trimtab.plants.apache.program import _options
 
@@ -167,6 +167,21 @@ def test_what_the_tls_of_a_new_virtual_host_lacks_is_named(
     monkeypatch.setattr("trimtab.plants.apache.configuration.require_trusted", lambda path: None)
     found = said(pairs, outside, "<VirtualHost *:443>", *inside.split("\n"), "</VirtualHost>").replace(":4", ":3")
     assert found.startswith(why) and bool(found) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("lines", "waiting_s"),
+    [
+        ("SSLUseStapling off", None),
+        ("SSLUseStapling on", 10),
+        ("SSLUseStapling On\nSSLStaplingResponderTimeout 3", 3),
+    ],
+)
+def test_how_long_a_handshake_waits_for_a_responder_that_does_not_answer(
+    tmp_path: Path, lines: str, waiting_s: int | None
+) -> None:
+    (tmp_path / "main.conf").write_text(lines)
+    assert stapling_s(evaluate(Origin(tmp_path / "main.conf", tmp_path))) == waiting_s
 
 
 def test_a_log_that_cannot_be_opened_any_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

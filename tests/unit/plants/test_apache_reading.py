@@ -67,3 +67,27 @@ def test_a_test_that_fails_says_nothing_of_how_long_apache_reads(
     assert apache.notes == [] and expected_s(apache) == pytest.approx(0.05 + 10 * 0.002)
     apache.permitted()
     assert not tests and expected_s(apache) == pytest.approx(7 + 10 * 0.002)
+
+
+def test_that_a_reload_puts_members_of_mod_jk_back_into_service_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was disabled at its status worker was active again after a graceful reload."""
+    monkeypatch.setattr("trimtab.plants.apache.configuration.require_trusted", lambda path: None)
+    (tmp_path / "main.conf").write_text("LoadModule jk_module modules/mod_jk.so\n")
+    apache = object.__new__(Attached)
+    apache._config, apache.notes = evaluate(Origin(tmp_path / "main.conf", tmp_path)), []
+    vars(apache).update(limits=SimpleNamespace(vhost_keep_alive=(), keep_alive=True, mpm="event"))
+    apache._cautions()
+    (note,) = apache.notes
+    assert "mod_jk, such as a member out of service, is lost by every change" in note
+
+
+def test_where_a_macro_writes_hundreds_of_hosts_one_note_says_so(tmp_path: Path) -> None:
+    (tmp_path / "main.conf").write_text("Use Host a.example\n" * 300)
+    apache = object.__new__(Attached)
+    apache._config, apache.notes = evaluate(Origin(tmp_path / "main.conf", tmp_path)), []
+    vars(apache).update(limits=SimpleNamespace(vhost_keep_alive=(), keep_alive=True, mpm="event"))
+    apache._cautions()
+    said = f"could not be decided without Apache: macro at {tmp_path}/main.conf:1, and 299 more"
+    assert apache.notes == [said]

@@ -266,6 +266,12 @@ class Attached:
                 f"requests come through a proxy ({proxied[0].where}): a change to fewer workers while many are busy "
                 "lets none begin for a second or two, within which its health checks must not take this server out"
             )
+        if (waiting_s := hazards.stapling_s(self._config)) is not None:
+            self.notes.append(
+                "stapled OCSP answers (SSLUseStapling) are lost by every change, trials and an undo too: browsers "
+                "that come next wait until they are fetched anew, one certificate's after the other's, each for at "
+                f"most {waiting_s} s where its responder does not answer (SSLStaplingResponderTimeout)"
+            )
         if applications := hazards.restarted(self._config):
             self.notes.append(
                 f"applications that Apache runs, {applications}, begin anew at every change, trials and an undo too: "
@@ -277,4 +283,11 @@ class Attached:
                 f"what was set at balancer-manager ({managers[0].where}), such as a member out of service, is lost "
                 "by every change: 'BalancerPersist On' in each virtual host that uses one keeps it"
             )
-        self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]
+        if "jk_module" in self._config.modules:
+            self.notes.append(
+                "what was set at a status worker of mod_jk, such as a member out of service, is lost by every "
+                "change: 'activation' in workers.properties keeps it"
+            )
+        if unsure := self._config.uncertain:  # hundreds of hosts may be written by one macro
+            more = f", and {len(unsure) - 1} more" if len(unsure) > 1 else ""
+            self.notes.append(f"could not be decided without Apache: {unsure[0]}{more}")

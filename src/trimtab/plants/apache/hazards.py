@@ -36,7 +36,8 @@ _OTHERS = (_TICKETS, _CHAIN, "sslcacertificatefile", "sslcarevocationfile")
 _LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog")
 _NO_LOG = re.compile(r"syslog$|journald$|/dev/|/proc/", re.I)
 """What they name beside files."""
-_STAPLING = "sslusestapling"
+_STAPLING, _RESPONDER_S = "sslusestapling", 10
+"""And the time that mod_ssl gives a responder unless it is told otherwise."""
 _TICKET_KEY = 48
 """Bytes that a key of tickets has (`ssl_init_ticket_key`)."""
 _LARGEST_KEY = 1 << 20
@@ -168,6 +169,15 @@ def _lacking(configuration: Configuration) -> str:
 def _within_host(one: Directive) -> bool:
     """Whether a directive stands in a virtual host, and in no macro."""
     return [section for section, _ in one.context] == ["virtualhost"]
+
+
+def stapling_s(configuration: Configuration) -> int | None:
+    """How long a handshake may wait for an OCSP responder, in seconds; None where nothing is stapled."""
+    if not any(one.args[0].lower() == "on" for one in configuration.named(_STAPLING) if one.args):
+        return None
+    named = [one.args[0] for one in configuration.named("sslstaplingrespondertimeout") if one.args]
+    known = [int(said) for said in named if said.isdecimal()]
+    return max(known, default=_RESPONDER_S)
 
 
 def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
