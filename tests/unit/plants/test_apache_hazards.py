@@ -215,7 +215,7 @@ def test_a_new_listener_at_what_another_server_has_is_named(tmp_path: Path, host
 
     def said_of(line: str, *held: int) -> str:
         (tmp_path / "main.conf").write_text(line)
-        return taken(evaluate(Origin(tmp_path / "main.conf", tmp_path)), held)
+        return taken(evaluate(Origin(tmp_path / "main.conf", tmp_path)), held, os.getpid())
 
     left = list[int]()  # several, since other tests may take one of them at once
     for _ in range(3):

@@ -128,7 +128,8 @@ def test_what_would_end_it_in_a_reload_though_its_own_test_passes_is_named(
 ) -> None:
     """It ended in the first trial where the directory of its pid file was gone."""
     fpm, main, run = object.__new__(Attached), tmp_path / "php-fpm.conf", tmp_path / "run"
-    vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main))
+    master = FpmMaster(**{**vars(MASTER), "pid": os.getpid()})
+    vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main), master=master)
     monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
 
     def refused(pid: str, listen: str) -> str:

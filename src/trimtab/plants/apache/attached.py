@@ -168,10 +168,10 @@ class Attached:
         if not _ALONE.isdisjoint(defined) and not generations(self.master, frozenset()).workers:
             return "Apache serves in its first process alone (-X, ONE_PROCESS or DEBUG), and cannot be reloaded so"
         found = hazards.fatal(self.config, self.origin.server_root, self.master.buckets)
-        if not found and hazards.taken(self.config, {port for _, port in self.listeners}):  # or there since
-            found = hazards.taken(self.config, {port for _, port in listeners(self.master.pid)})
-        view = Path(f"/proc/{self.master.pid}/root")
-        found = found or hazards.unopened(self.config, self.origin.server_root, view)
+        pid = self.master.pid
+        if not found and hazards.taken(self.config, {port for _, port in self.listeners}, pid):  # or there since
+            found = hazards.taken(self.config, {port for _, port in listeners(pid)}, pid)
+        found = found or hazards.unopened(self.config, self.origin.server_root, Path(f"/proc/{pid}/root"))
         return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
 
     def read_running(self) -> None:

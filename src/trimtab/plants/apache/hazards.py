@@ -92,19 +92,20 @@ def unopened(configuration: Configuration, server_root: Path, view: Path) -> str
     return ""
 
 
-def taken(configuration: Configuration, held: Collection[int]) -> str:
+def taken(configuration: Configuration, held: Collection[int], pid: int) -> str:
     """Where it is to listen at what another server has (AH00072), so that a reload would end it; empty for nowhere.
 
     Args:
         configuration: as it is on disk.
         held: the ports at which it listens now.
+        pid: its first process.
     """
     for one in configuration.named("listen"):
         found = _ADDRESS.fullmatch(one.args[0]) if one.args else None
         if found is None or int(found[3]) in held or any("reuseport" in word for word in one.args):
             continue
         host = found[1] or found[2] or "::"
-        if in_use((socket.AF_INET6 if ":" in host else socket.AF_INET, (host, int(found[3])))):
+        if in_use((socket.AF_INET6 if ":" in host else socket.AF_INET, (host, int(found[3]))), pid):
             return f"another server listens at {one.args[0]} ({one.where}): end that, or take the line out"
     return ""
 

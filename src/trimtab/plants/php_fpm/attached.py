@@ -17,7 +17,7 @@ from trimtab.plants._in_use import in_use
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
-from trimtab.plants._vetted import vet
+from trimtab.plants._vetted import same_network, vet
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
@@ -88,6 +88,8 @@ class Attached(IncludedServer[Configuration]):
         self.loaded = self.read()
         self.pool = self.section = _chosen(self.loaded, pool)
         self.status_page = status.status_page(self.loaded, self.pool)
+        if not self.status_page.address.startswith("/"):
+            same_network(master)
         self.in_force = self.values(self.loaded)
         self.pending = self._changed_since_load()
         self._generation = master.generation()
@@ -144,7 +146,7 @@ class Attached(IncludedServer[Configuration]):
         """Whether another server listens at what is an address of its own in the files only."""
         with contextlib.suppress(UsageError):  # a name that is not known
             _, at = endpoint = status.endpoint(address)
-            if in_use(endpoint):  # perhaps by itself, since an operator's reload
+            if in_use(endpoint, self.master.pid):  # perhaps by itself, since an operator's reload
                 own = self.master.generation()
                 mine = (one.name for one in unix_sockets(self.master.pid) if one.listens and one.target in own)
                 ports = (port for _, port in listeners(self.master.pid))
