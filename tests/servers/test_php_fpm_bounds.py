@@ -1,17 +1,19 @@
-"""A real PHP-FPM that has a network of its own."""
+"""A real PHP-FPM whose pools share one limit of processes (process.max), or that has a network of its own."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.servers._private_fpm import Bed
+from tests.servers._private_fpm import Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.plants.php_fpm.attached import Attached
+from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 from trimtab.plants.php_fpm.process import FpmMaster
 
@@ -27,6 +29,47 @@ class Apart(FpmTestbed):
 
     def answers(self) -> bool:
         return Path(self.listen).exists()
+
+
+def bounded(processes: int, max_children: int) -> AbstractContextManager[Bed]:
+    """Two pools, with so many processes for both."""
+    more = ("[global]", f"process.max = {processes}")
+    return private(pools=("one", "two"), pm="static", max_children=max_children, more=more)
+
+
+def of(bed: Bed, pool: str) -> Bed:
+    return Bed(bed.testbed, pool)
+
+
+def test_a_pool_is_not_led_beyond_what_process_max_leaves_it() -> None:
+    with bounded(9, 4) as bed:
+        one = bed.attach()
+        (limit,) = (knob for knob in one.knobs() if knob.name == "max_children")
+        assert limit.domain.maximum == 5 and not any("never has more" in note for note in one.notes)
+        assert limit.domain.limited_by == "process.max = 9 is for all pools together, and the others start with 4"
+        one.apply({"max_children": 5})
+        assert (bed.workers(), of(bed, "two").workers()) == (5, 4)
+        one.restore()
+
+
+def test_a_pool_that_gets_fewer_workers_than_it_may_have_is_changed_all_the_same_and_that_is_said() -> None:
+    with bounded(9, 6) as bed:
+        second = of(bed, "two")
+        assert (bed.workers(), second.workers()) == (6, 3)
+        two = second.attach()
+        said = "process.max = 9 is for all pools together, and the others start with 6"
+        assert f"pool two never has more than 3 of 6 workers: {said}" in two.notes
+        two.apply({"max_children": 5})
+        assert second.workers() == 3
+        two.apply({"max_children": 6})
+        assert second.workers() == 3
+        two.restore()
+
+
+def test_a_limit_of_processes_below_the_spare_workers_is_no_defect() -> None:
+    with private(more=("[global]", "process.max = 2")) as bed:
+        found = findings(FpmMaster.find(bed.testbed.pid))
+        assert any(one.subject.endswith("max_children") and "3..5 by 1 possible" in one.detail for one in found)
 
 
 @pytest.mark.root

@@ -100,6 +100,39 @@ def test_start_servers_that_are_not_set_are_those_in_the_middle(main: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("pools", "most", "at_start", "reach"),
+    [
+        ("a static 4; b static 4", 0, {"a": 4, "b": 4}, {"a": None, "b": None}),
+        ("a static 4; b static 4", 9, {"a": 4, "b": 4}, {"a": 5, "b": 5}),
+        ("a static 6; b static 6", 9, {"a": 6, "b": 3}, {"a": 6, "b": 3}),
+        ("a static 4; b ondemand 90", 9, {"a": 4, "b": 0}, {"a": 9, "b": 5}),
+        ("a dynamic 90; b static 4", 9, {"a": 2, "b": 4}, {"a": 5, "b": 7}),
+        ("a static 9; b dynamic 90", 9, {"a": 9, "b": 0}, {"a": 9, "b": 0}),
+        ("a static ${A}; b static 4", 9, {"a": 0, "b": 4}, {"b": 9}),
+    ],
+)
+def test_what_process_max_leaves_to_a_pool(
+    main: Path, pools: str, most: int, at_start: dict[str, int], reach: dict[str, int | None]
+) -> None:
+    (main.parent / "pool.d" / "www.conf").unlink()
+    spare = "pm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n"
+    for pool, pm, children in (one.split() for one in pools.split("; ")):
+        text = f"[{pool}]\npm = {pm}\npm.max_children = {children}\n{spare}"
+        (main.parent / "pool.d" / f"{pool}.conf").write_text(text)
+    main.write_text(f"[global]\nprocess.max = {most}\n" + main.read_text())
+    found = read(main)
+    assert knobs.at_start(found) == at_start
+    for pool, number in reach.items():
+        assert knobs.reach(found, pool) == number
+        limit = knobs.values(found, pool)["max_children"]
+        assert bool(knobs.out_of_reach(found, pool)) == (number is not None and number < limit)
+        if number is not None:
+            of = {knob.name: knob for knob in knobs.knobs(found, pool)}
+            assert limit in of["max_children"].domain, "it can come back"
+            assert of["max_children"].domain.maximum == max(number, limit)
+
+
+@pytest.mark.parametrize(
     ("wrong", "why"),
     [
         ("pm = adaptive", "pm = 'adaptive' is none of static, dynamic, ondemand"),

@@ -292,6 +292,8 @@ class Attached(IncludedServer[Configuration]):
             found.append(
                 f"{self.pending} was changed after PHP-FPM loaded it: what is in force may not be what it says"
             )
+        if shortage := knobs.out_of_reach(self.loaded, self.pool):
+            found.append(shortage)
         if not self.status_page.apart:
             found.append(
                 f"the status page waits in the queue of pool {self.pool}; 'pm.status_listen = 127.0.0.1:9001' in "

@@ -36,7 +36,7 @@ class Change(IncludedChange[Attached]):
             PlantGone: it has ended.
         """
         fpm = self.server
-        values = fpm.values(fpm.read())
+        least = knobs.at_start(fpm.read())[fpm.pool]
         busy = self._busy()
         patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * fpm.reading_s)
         standstill = Standstill(self.clock, self._queue)
@@ -45,7 +45,7 @@ class Change(IncludedChange[Attached]):
                 fpm.master,
                 fpm.pool,
                 busy,
-                knobs.started(values),
+                least,
                 fpm.timeout_s,
                 self.clock,
                 patience,

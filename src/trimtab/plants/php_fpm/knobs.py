@@ -13,6 +13,7 @@ Source: `fpm_conf_process_all_pools` in sapi/fpm/fpm/fpm_conf.c.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,39 @@ def started(values: Mapping[str, int]) -> int:
     return {"static": values["max_children"], "dynamic": values["start_servers"], "ondemand": 0}[PM[values["pm"]]]
 
 
+def at_start(configuration: Configuration) -> dict[str, int]:
+    """Workers of each pool once FPM has started.
+
+    process.max is for those of all pools together. FPM starts one pool after the other, and what it has started it
+    keeps: of a dynamic pool it ends those beyond max_spare_servers alone.
+
+    Raises:
+        UsageError: process.max is not a number.
+    """
+    left, found = _processes(configuration), dict[str, int]()
+    for pool in configuration.pools():
+        wanted = 0
+        with contextlib.suppress(UsageError):  # only FPM knows its values
+            wanted = started(values(configuration, pool))
+        found[pool] = wanted if left is None else min(wanted, left)
+        left = None if left is None else left - found[pool]
+    return found
+
+
+def reach(configuration: Configuration, pool: str) -> int | None:
+    """How many workers process.max leaves to a pool beside those that the others start with; None for any number."""
+    most, there = _processes(configuration), at_start(configuration)
+    return None if most is None else most - sum(there.values()) + there[pool]
+
+
+def out_of_reach(configuration: Configuration, pool: str) -> str:
+    """Why a pool never has as many workers as it may; empty where it can."""
+    there, limit = reach(configuration, pool), values(configuration, pool)["max_children"]
+    if there is None or limit <= there:
+        return ""
+    return f"pool {pool} never has more than {there} of {limit} workers: {_shared(configuration, there)}"
+
+
 def regrowth_s(values: Mapping[str, int], busy: float) -> float:
     """Standstill that would cost as much as the workers who are missing until a reloaded pool is as large as before.
 
@@ -157,17 +191,19 @@ def knobs(configuration: Configuration, pool: str) -> tuple[Knob, ...]:
     With pm = dynamic FPM refuses fewer children than the spare ones it is to keep, so the domain begins there: who
     moves max_children alone is not led to what would be refused.
     """
-    most, why = _most(configuration)
+    most, why = _most(configuration, pool)
     now = values(configuration, pool)
     least = now["max_spare_servers"] if now["pm"] == _DYNAMIC else 1
     fewest = f"at least max_spare_servers {least}; {why}"
-    domains = {"pm": Domain.choice(*PM), "max_children": Domain(least, most, 1, why if least == 1 else fewest)}
+    domains = {name: Domain(0, max(most, now[name]), 1, why) for name in TABLE}  # what is in force can come back
+    domains["max_children"] = Domain(least, max(most, least, now["max_children"]), 1, why if least == 1 else fewest)
+    domains["pm"] = Domain.choice(*PM)
     return tuple(
         Knob(
             name,
             row.key,
             row.unit,
-            domains.get(name, Domain(0, most, 1, why)),
+            domains[name],
             row.default,
             How.RELOAD,
             _COST,
@@ -179,10 +215,21 @@ def knobs(configuration: Configuration, pool: str) -> tuple[Knob, ...]:
     )
 
 
-def _most(configuration: Configuration) -> tuple[int, str]:
-    """The most workers that there can be, and what limits them."""
-    most = configuration.number(GLOBAL, "process.max")
-    if most:
-        return most, f"process.max = {most}"
+def _most(configuration: Configuration, pool: str) -> tuple[int, str]:
+    """The most workers that a pool can have, and what limits them."""
+    if (there := reach(configuration, pool)) is not None:
+        return there, _shared(configuration, there)
     most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
     return most, "the kernel has no numbers for more processes (kernel.pid_max)"
+
+
+def _processes(configuration: Configuration) -> int | None:
+    """Processes of all pools at most; None where FPM does not bound them."""
+    return configuration.number(GLOBAL, "process.max") or None
+
+
+def _shared(configuration: Configuration, there: int) -> str:
+    """What limits the workers of a pool where process.max leaves it so many."""
+    most = configuration.number(GLOBAL, "process.max")
+    others = f", and the others start with {most - there}" if there < most else ""
+    return f"process.max = {most} is for all pools together{others}"
