@@ -77,6 +77,30 @@ def test_an_edit_of_our_own_file_stands_down_and_is_not_overwritten(bed: Bed) ->
     assert (bed.snippets / "zz-trimtab.conf").read_text() == "keepalive_timeout 7s;\n"
 
 
+def test_a_way_back_to_all_that_was_before_leaves_nothing_and_can_be_taken_back_and_tried_again(bed: Bed) -> None:
+    """The next run found what "an earlier run" had left, though nothing differed."""
+    before, nginx = bed.files(), bed.attach()
+    trial = {"worker_processes": MORE, "keepalive_timeout_ms": 400}
+    nginx.apply(trial)
+    nginx.apply({"keepalive_timeout_ms": SHIPPED["keepalive_timeout_ms"]})
+    assert bed.files() != before, "one is still on trial"
+    prepared = nginx.prepare({"worker_processes": CPUS})
+    nginx.commit(prepared)
+    assert (bed.files(), bed.processes(), bed.attach().leftover()) == (before, CPUS, "")
+    nginx.rollback(prepared)
+    assert (bed.processes(), nginx.configuration()["worker_processes"]) == (MORE, MORE)
+    nginx.apply({"worker_processes": CPUS})
+    assert bed.files() == before
+    bed.replace("gzip on;", "gzip off;")
+    with renewed(bed):
+        os.kill(bed.pid, signal.SIGHUP)
+    nginx.apply(trial)
+    nginx.restore()
+    assert bed.processes() == CPUS
+    bed.replace("gzip off;", "gzip on;")
+    assert bed.files() == before
+
+
 POINTS = ("nothing written", "original kept", "written", "tested", "reloaded")
 
 

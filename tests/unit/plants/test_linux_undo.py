@@ -98,6 +98,21 @@ def test_what_was_kept_in_order_stays_until_it_is_undone(family: Family) -> None
     assert seen(family) == before
 
 
+def test_what_was_tried_and_taken_back_leaves_nothing_to_be_undone(family: Family) -> None:
+    before = seen(family)
+    with attached(family) as plant:
+        first = plant.configuration()
+
+    def ends(plant: Linux) -> None:
+        plant.apply({name: first[name] for name in CHANGE})
+        plant.close()
+
+    in_a_child(family, ends)
+    with attached(family) as plant:
+        assert plant.leftover() == "" and not left()
+    assert seen(family) == before
+
+
 def test_the_printed_script_undoes_it_without_trimtab(family: Family) -> None:
     before = seen(family)
     with attached(family) as plant:

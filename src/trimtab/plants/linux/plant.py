@@ -243,7 +243,10 @@ class Linux(Plant):
             one.undo()
 
     def close(self) -> None:
-        """Closes the sensors; SCHED_RR is taken back, other values stay in force; may be called twice."""
+        """Closes the sensors; SCHED_RR is taken back, other values stay in force; may be called twice.
+
+        Where these are what was in force before the first change, nothing is left to be undone.
+        """
         super().close()
         if self._server is not None:
             self._server.close()
@@ -253,6 +256,9 @@ class Linux(Plant):
         except (TrimtabError, OSError):
             return  # the watchdog hears no more of us and takes it back
         self._watchdog.stop()
+        with contextlib.suppress(TrimtabError, OSError):
+            if not self._journal.empty and self.configuration() == self._first:
+                self._journal.undo()
         if not self._journal.empty:
             self._journal.keep()
 

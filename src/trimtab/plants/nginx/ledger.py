@@ -22,7 +22,8 @@ class Ledger:
     Args:
         locations: where each knob is set.
         start: where each knob was set when the run began, and with which words.
-        values: knob name to the value that we have set.
+        values: knob name to the value that we have set; none before the first change and after one that has brought
+            back all that was before it.
         written: texts that we have written last, in the order in which files are written.
         before: texts of these files before the run.
     """
@@ -84,7 +85,7 @@ class Ledger:
         """Enters a change that is in force.
 
         Args:
-            values: knob name to value, of all knobs that are ours.
+            values: knob name to value, of all knobs that are ours then.
             texts: the texts written.
             first: earlier texts of the files that the run had not touched before.
         """

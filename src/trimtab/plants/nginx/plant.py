@@ -181,18 +181,23 @@ class Nginx(ReloadedPlant):
         return values, dict(self._ledger.values), edits.present(self._ledger.written)
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
-        """Writes the files and reloads, or puts everything back."""
+        """Writes the files and reloads, or puts everything back.
+
+        Where a change brings back all that was in force before the first one, the files are as they were before it:
+        nothing is left of this run then, and what the operator sets later counts.
+        """
         ledger, values = self._ledger, prepared.detail[0]
+        back = bool(ledger.values) and all(self._chosen.get(knob) == value for knob, value in values.items())
         try:
             ledger.rebase()
             config = self._server.config
-            texts = edits.written(config, ledger.locations, values, ledger.before)
+            texts = ledger.original()[0] if back else edits.written(config, ledger.locations, values, ledger.before)
             edits.require_unchanged(config, texts)
             first = ledger.first(texts)
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         notes = self.change(texts).bring(values)
-        ledger.took(values, texts, first)
+        ledger.took({} if back else values, texts, first)
         return notes
 
     def rollback(self, prepared: Prepared) -> None:
@@ -220,7 +225,7 @@ class Nginx(ReloadedPlant):
             OperatorEdit: a file of our own was edited by somebody else, and was left as it is.
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        if not self._ledger.written:
+        if not self._ledger.values:
             self.settle()
             return
         self.settle_files()
@@ -238,7 +243,7 @@ class Nginx(ReloadedPlant):
         except UsageError:
             return ""
         names = ", ".join(str(path) for path in left if not edits.is_kept(path))
-        return f"{names} is left from an earlier run" if left and not self._ledger.written else ""
+        return f"{names} is left from an earlier run" if left and not self._ledger.values else ""
 
     def undo_leftover(self) -> None:
         """Undoes earlier runs, back to the texts before the first of them.
@@ -247,7 +252,7 @@ class Nginx(ReloadedPlant):
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
         left = edits.leftovers(self._server.config)
-        if left and not self._ledger.written:
+        if left and not self._ledger.values:
             self.change(left).undo()
 
     def undo_script(self) -> str:
