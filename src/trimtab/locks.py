@@ -45,6 +45,38 @@ def locked(fd: int, patience_s: float = 10.0) -> bool:
             time.sleep(_STEP_S)
 
 
+def held(path: Path, patience_s: float) -> int | None:
+    """A descriptor of a file that is locked, alone; None where another process holds it all that time.
+
+    Whoever holds it may remove the file before the lock goes: who has waited for that begins anew with the next file
+    of this name.
+
+    Args:
+        path: as for `opened`.
+        patience_s: how long to try, in seconds.
+
+    Raises:
+        OSError: as for `opened`.
+    """
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        lock = opened(path)
+        got = locked(lock, deadline_s - time.monotonic())
+        if got and _named(lock, path):
+            return lock
+        os.close(lock)
+        if not got:
+            return None
+
+
+def _named(fd: int, path: Path) -> bool:
+    """Whether an open file is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Keeps others out while a store is opened: a change to WAL does not wait for them, whatever the time-out.

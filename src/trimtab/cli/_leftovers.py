@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from trimtab import own
@@ -20,7 +21,7 @@ from trimtab.cli._plant import attached
 from trimtab.core import Configuration, MoveState, Plant, Subject, in_words
 from trimtab.core.knob import Identity
 from trimtab.errors import StoreError, TrimtabError, UsageError
-from trimtab.locks import locked, opened
+from trimtab.locks import held
 from trimtab.processes import TICKS_HZ, start_of, uptime_s
 from trimtab.records import Run
 from trimtab.settings import Mode
@@ -71,22 +72,28 @@ def alone(plant: Plant) -> Iterator[None]:
     Raises:
         UsageError: another run changes one of them.
     """
-    directory, held = own.transient("runs"), list[int]()
+    directory, locks = own.transient("runs"), dict[Path, int]()
     try:
         for part in (part for part in plant.parts or (plant,) if part.pid is not None):
+            path = directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"
+            if path in locks:
+                continue  # another pool of the same server
             try:
                 directory.mkdir(mode=0o700, exist_ok=True)
                 require_trusted(directory)
-                held.append(opened(directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"))
+                lock = held(path, _ENDING_S)
             except (OSError, UsageError):
                 continue
-            if not locked(held[-1], _ENDING_S):
+            if lock is None:
                 part.check_permissions()  # which may know better who it is
                 raise UsageError(f"another trimtab changes {part.name} (pid {part.pid}): end it first")
+            locks[path] = lock
         yield
     finally:
-        for fd in held:
-            os.close(fd)
+        for path, lock in locks.items():
+            with contextlib.suppress(OSError):
+                path.unlink()
+            os.close(lock)
 
 
 def require_alone(store: Store, plant: Plant) -> None:

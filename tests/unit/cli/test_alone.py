@@ -15,6 +15,8 @@ from tests._memory_plant import MemoryPlant
 from tests.unit.cli.conftest import Said, Trimtab
 from trimtab.cli._leftovers import alone, require_alone
 from trimtab.core import Plant
+from trimtab.errors import UsageError
+from trimtab.plants._stack import Stack
 from trimtab.processes import identify
 from trimtab.store import Store
 
@@ -217,6 +219,26 @@ def test_a_run_that_is_just_ending_is_waited_for(server: None, trimtab: Trimtab)
     end.start()
     assert trimtab(*TUNE).code == 0
     end.join()
+
+
+def test_a_run_leaves_no_lock(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
+    assert trimtab(*TUNE).code == 0
+    assert not list((tmp_path / "transient-runs").iterdir())
+
+
+def test_two_pools_of_one_server_are_no_two_runs(
+    server: None, trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.cli._leftovers._ENDING_S", 0.0)
+    pools = MemoryPlant(), MemoryPlant()
+    pools[0].tier, pools[1].tier = "www", "shop"
+    with (
+        alone(Stack(*pools)),
+        pytest.raises(UsageError, match="another trimtab changes memory"),
+        alone(MemoryPlant()),
+    ):
+        pass
+    assert not list((tmp_path / "transient-runs").iterdir())
 
 
 def test_where_no_lock_can_be_made_a_run_begins_all_the_same(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
