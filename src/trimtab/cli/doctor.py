@@ -3,7 +3,7 @@
 It begins with the installation: whether others could change what runs as this user. Of a stack's FILE it says, tier
 by tier, which knobs can be moved, and what would enable the rest; then whether its servers have the knobs and the
 objective that the file asks for.
-Looks and changes nothing. Exit code 0, whatever it finds.
+Looks and changes nothing. Exit code 0, whatever it finds; 2 where FILE cannot be read, or a tier's table is wrong.
 
 example: trimtab doctor
 """

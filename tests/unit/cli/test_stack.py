@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from tests.unit.cli.conftest import Said, Trimtab
 from trimtab.clock import SystemClock
+from trimtab.core import Clock, Plant
+from trimtab.errors import UsageError
 from trimtab.plants.stack import description
 from trimtab.plants.stack.tiers import attached
 from trimtab.store import Store
@@ -226,8 +229,14 @@ def test_a_file_that_others_can_write_is_not_believed(tune: Tune, trimtab: Trimt
 
 
 def test_the_doctor_says_of_each_tier_which_knobs_can_be_moved_and_why_another_cannot(
-    tune: Tune, trimtab: Trimtab, file: Path
+    tune: Tune, trimtab: Trimtab, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuses(args: argparse.Namespace, clock: Clock) -> Plant:
+        if args.quiet:
+            raise UsageError("no server has this pid")
+        found: Plant = made(args, clock)
+        return found
+
     said = trimtab("doctor", file)
     assert said.code == 0, said.err
     assert "yes  tier web: shop, 2 knobs" in said.out
@@ -235,10 +244,30 @@ def test_the_doctor_says_of_each_tier_which_knobs_can_be_moved_and_why_another_c
     assert "yes  tier web note: hello there" in said.out
     assert "yes  knobs: 4 are to be moved" in said.out
     assert "yes  objective: minimize response_time_s subject to request_rate_hz >= 1" in said.out
-    file.write_text(FILE.replace("quiet = true", "pid = [1]"))
+    shop = sys.modules["trimtab.plants.shop"]
+    made = shop.from_arguments
+    monkeypatch.setattr(shop, "from_arguments", refuses)
     found = [json.loads(line) for line in trimtab("doctor", file, "--json").out.splitlines()]
     wrong = next(one for one in found if one["subject"] == "tier db")
-    assert not wrong["usable"] and "pid must be text or a number" in wrong["detail"]
+    assert not wrong["usable"] and wrong["detail"].endswith("[tiers.db]: no server has this pid")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FILE.replace('plant = "shop"\nquiet', 'plant = "shp"\nquiet'), "[tiers.db]: unknown plant 'shp'"),
+        (FILE.replace('plant = "shop"\nquiet', "quiet"), "[tiers.db] names no server: write plant = ..., one of "),
+        (FILE.replace("quiet", "quite"), "[tiers.db] has no key 'quite': there are pid, note, quiet"),
+        (FILE.replace("quiet = true", "pid = [1]"), "[tiers.db]: pid must be text or a number, not [1]"),
+    ],
+)
+def test_what_is_wrong_in_a_tier_whatever_runs_here_ends_the_doctor_as_it_ends_a_run(
+    trimtab: Trimtab, tune: Tune, file: Path, text: str, message: str
+) -> None:
+    file.write_text(text)
+    said = trimtab("doctor", file)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said.err
+    assert message in said.err
 
 
 @pytest.mark.parametrize(

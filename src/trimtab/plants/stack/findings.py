@@ -13,11 +13,16 @@ from trimtab.plants import _findings
 from trimtab.plants.stack import clients
 from trimtab.plants.stack.clients import Clients
 from trimtab.plants.stack.description import Description
-from trimtab.plants.stack.tiers import attached
+from trimtab.plants.stack.tiers import attached, check
 
 
 def of(description: Description, base: Path) -> Iterable[Finding]:
-    """Findings on each tier, and on the clients."""
+    """Findings on each tier, and on the clients.
+
+    Raises:
+        UsageError: a tier's table is wrong, whatever runs here.
+    """
+    check(description, base)
     for tier in description.tiers:
         make = partial(attached, description, tier, base, SystemClock(), 0)
         yield from _findings.of(f"tier {tier}", make, _tier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,8 +155,36 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
         raise
 
 
+def check(description: Description, base: Path) -> None:
+    """Makes sure that each tier's table names a server that trimtab knows, and options that it has.
+
+    Args:
+        description: the stack's description.
+        base: the directory from which relative paths start.
+
+    Raises:
+        UsageError: one does not.
+    """
+    for tier, table in description.tiers.items():
+        _read(description.name, tier, table, base)
+
+
 def _made(file: str, tier: str, table: Mapping[str, Any], base: Path, clock: Clock, seed: int) -> Plant:
     """The plant of a tier by its table, as `attached` says."""
+    module, args = _read(file, tier, table, base)
+    args.seed = seed
+    with _in(file), _in(f"[tiers.{tier}]"):
+        part: Plant = module.from_arguments(args, clock)
+    part.tier = tier
+    return part
+
+
+def _read(file: str, tier: str, table: Mapping[str, Any], base: Path) -> tuple[Any, argparse.Namespace]:
+    """The module of the plant that a tier's table names, and the options that it sets.
+
+    Raises:
+        UsageError: there is no such plant or option, or a value is not one of it.
+    """
     where, given = f"[tiers.{tier}]", dict(table)
     name = given.pop("plant", None)
     with _in(file):
@@ -164,12 +193,7 @@ def _made(file: str, tier: str, table: Mapping[str, Any], base: Path, clock: Clo
             raise UsageError(f"{where} names no server: write plant = ..., one of {there}")
         with _in(where):
             module: Any = discovery.load(ROOM, name)
-        args = keys.parsed(module.add_arguments, given, where, base)
-        args.seed = seed
-        with _in(where):
-            part: Plant = module.from_arguments(args, clock)
-    part.tier = tier
-    return part
+        return module, keys.parsed(module.add_arguments, given, where, base)
 
 
 def _again(description: Description, parts: Sequence[Plant]) -> list[Plant]:
