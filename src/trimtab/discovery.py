@@ -6,10 +6,13 @@ underscore is a part of its room, not a member.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 from types import ModuleType
+from typing import Any
 
 from trimtab.errors import UsageError
 
@@ -53,6 +56,27 @@ def load(package: str, name: str) -> ModuleType:
         name: the member, written with `-` or `_`.
 
     Raises:
-        UsageError: there is no such member; the message names those there are.
+        UsageError: there is no such member, and the message names those there are; or its file, which the user may
+            have added, cannot be imported.
     """
-    return importlib.import_module(f"{package}.{known(package, name)}")
+    module = f"{package}.{known(package, name)}"
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        spec = importlib.util.find_spec(module)
+        file = module if spec is None else spec.origin
+        raise UsageError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def named(package: str, what: str) -> list[Any]:
+    """What each member of a room has by this name; one that cannot be imported, as `load` says, has nothing.
+
+    Args:
+        package: the room's dotted name.
+        what: the name, such as "PLANT".
+    """
+    found = list[Any]()
+    for name in names(package):
+        with contextlib.suppress(UsageError, AttributeError):
+            found.append(getattr(load(package, name), what))
+    return found

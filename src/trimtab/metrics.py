@@ -15,15 +15,13 @@ from trimtab.errors import UsageError
 def known() -> Mapping[str, Metric]:
     """Every metric by its name: those that plants derive, then those that sensors measure.
 
+    A member whose file cannot be imported has none.
+
     Raises:
         ValueError: two declarations of one name differ.
     """
-    plants: list[type[Plant]] = [
-        discovery.load("trimtab.plants", name).PLANT for name in discovery.names("trimtab.plants")
-    ]
-    sensors: list[type[Sensor]] = [
-        discovery.load("trimtab.sensors", name).SENSOR for name in discovery.names("trimtab.sensors")
-    ]
+    plants: list[type[Plant]] = discovery.named("trimtab.plants", "PLANT")
+    sensors: list[type[Sensor]] = discovery.named("trimtab.sensors", "SENSOR")
     return gathered((*plants, *sensors, *(one for plant in plants for one in plant.own_sensors)))
 
 

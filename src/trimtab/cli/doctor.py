@@ -19,7 +19,7 @@ from trimtab import codec, discovery, installation
 from trimtab.cli._plant import attached, chosen_knobs, chosen_objective, defaults_of, require_measured
 from trimtab.core import Plant
 from trimtab.core.finding import Finding
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.trust import printable
 
 ROOMS = ("trimtab.plants", "trimtab.sensors", "trimtab.testbed")
@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(room: str, name: str) -> tuple[Finding, ...]:
     """Findings of a member's `probe`; one that needs a subject is called by the plant that has it."""
-    probe = getattr(discovery.load(room, name), "probe", None)
+    try:
+        probe = getattr(discovery.load(room, name), "probe", None)
+    except UsageError as error:
+        return (Finding(name, False, str(error), "mend that file, or take it away"),)
     if probe is None or any(p.default is p.empty for p in inspect.signature(probe).parameters.values()):
         return ()
     try:
@@ -68,7 +71,10 @@ def _examined(name: str, file: Path) -> tuple[Finding, ...]:
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.
     """
-    examined = getattr(discovery.load(ROOMS[0], name), "examined", None)
+    try:
+        examined = getattr(discovery.load(ROOMS[0], name), "examined", None)
+    except UsageError:
+        return ()  # no file can describe it
     return () if examined is None else (*examined(file), *_asked_of(name, file))
 
 

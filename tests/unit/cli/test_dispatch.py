@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Trimtab
-from trimtab import __version__, discovery
+from trimtab import __version__, discovery, metrics
 from trimtab.cli import ROOM, doctor, parser_of
 from trimtab.core import Finding
 from trimtab.errors import UsageError
@@ -108,6 +109,42 @@ def test_a_finding_with_a_strangers_words_does_not_steer_the_terminal(
     assert f"no   one {SHOWN}: two {SHOWN}\n     to enable: three {SHOWN}\n" in said.out
     found = [json.loads(line) for line in trimtab("doctor", "--json").out.splitlines()]
     assert f"three {STEERS}" in [one["enable"] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def add_arguments(parser:\n", "SyntaxError: '(' was never closed (broken.py, line 1)"),
+        ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package'"),
+    ],
+)
+def test_a_plant_of_the_users_own_that_cannot_be_imported_is_told_and_keeps_no_other_from_being_used(
+    trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    monkeypatch.setattr(metrics, "known", functools.cache(metrics.known.__wrapped__))  # known since another test
+    (tmp_path / "plants" / "broken.py").write_text(text)
+    assert trimtab("tune", "memory", "--duration", "60s").code == 0
+    line = f"{tmp_path}/plants/broken.py cannot be imported: {why}"
+    for words in (("tune", "broken"), ("observe", "broken"), ("tune", "broken", "--help")):
+        said = trimtab(*words)
+        assert (said.code, said.out, said.err) == (2, "", f"trimtab: {line}\n")
+    monkeypatch.setattr(doctor, "ROOMS", ("trimtab.plants",))
+    names = discovery.names
+    own = ["broken", "memory"]
+    monkeypatch.setattr(discovery, "names", lambda room: own if room == "trimtab.plants" else names(room))
+    said = trimtab("doctor")
+    assert (said.code, said.err) == (0, "")
+    assert f"no   broken: {line}\n     to enable: mend that file, or take it away\n" in said.out
+    assert "no   memory: is forgetful" in said.out
+
+
+def test_a_plant_that_says_nothing_of_itself_has_no_metrics(
+    trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "known", functools.cache(metrics.known.__wrapped__))
+    (tmp_path / "plants" / "begun.py").write_text("")
+    assert trimtab("tune", "memory", "--duration", "60s").code == 0
+    sys.modules.pop("trimtab.plants.begun", None)
 
 
 def test_help_loads_no_verb() -> None:

@@ -22,12 +22,13 @@ def plant_of(pid: int, clock: Clock, own: str) -> Plant | None:
     for name in discovery.names(ROOM):
         if name == own:
             continue
-        module, parser = discovery.load(ROOM, name), argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        module.add_arguments(parser)
-        known, unknown = parser.parse_known_args(["--pid", str(pid)])
-        if unknown:
-            continue  # it is not attached to by a process id
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         try:
+            module = discovery.load(ROOM, name)
+            module.add_arguments(parser)
+            known, unknown = parser.parse_known_args(["--pid", str(pid)])
+            if unknown:
+                continue  # it is not attached to by a process id
             plant: Plant = module.from_arguments(known, clock)
             return plant
         except (TrimtabError, OSError):
