@@ -1,15 +1,19 @@
-"""No request may fail because of a reload: ten changes of the limit in mid-traffic, for each kind of Apache."""
+"""What a reload costs: no request fails in ten changes in mid-traffic, and a pool stays as large as it is."""
 
 from __future__ import annotations
 
+import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from tests.servers._private_apache import MPMS, private
+from tests.servers._private_apache import MPMS, UNDER_WAY, children, private
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
 from trimtab.load_reports import Class
+from trimtab.plants.apache import status
 from trimtab.testbed.apache_config import Mpm
 from trimtab.testbed.content import WEBSTONE, cgi_url
 from trimtab.workloads._distribution import Constant
@@ -65,3 +69,21 @@ def test_ten_reloads_in_mid_traffic_lose_no_request(mpm: Mpm) -> None:
 def shown(found: Class) -> str:
     """One class in words, for whoever reads the test's output."""
     return f"{found.class_name}: {found.requests} ok, {found.resent} resent, max {found.request_intended.max_s} s"
+
+
+def test_the_way_back_to_what_was_there_first_leaves_a_pool_as_large_as_it_is() -> None:
+    """trimtab's file went away with it, and its StartServers: a busy pool began anew with the operator's one."""
+    with private("prefork", start_servers=1) as bed:
+        pid = bed.testbed.pid
+        apache = bed.attach()
+        with ExitStack() as clients:
+            for _ in range(8):
+                client = clients.enter_context(socket.create_connection(("127.0.0.1", bed.testbed.port)))
+                client.sendall(UNDER_WAY)
+            until(lambda: len(children(pid)) == 8, "the pool does not grow")
+        until(lambda: status.busy(status.scoreboard(bed.testbed.status_url, PATIENCE_S) or "W" * 8) < 2, "it is busy")
+        for timeout_ms in (900, 300):
+            apache.apply({"keep_alive_timeout_ms": timeout_ms})
+            until(lambda: len(children(pid)) == 8, "the pool is smaller than it was")
+        apache.close()
+        assert not bed.snippet.exists(), "later reloads are the operator's"

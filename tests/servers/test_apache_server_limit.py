@@ -55,3 +55,20 @@ def test_a_file_that_was_taken_away_and_not_reloaded_is_no_limit_of_the_start() 
 
         until(told, "it is taken for one that keeps its ServerLimit")
         assert found[-1].knobs()[0].domain.maximum == 16 * bed.threads
+
+
+@pytest.mark.parametrize(("reloaded", "runs_with"), [(True, 16), (False, 8)])
+def test_the_way_back_leads_to_the_limit_that_was_in_force_also_where_the_files_say_another(
+    reloaded: bool, runs_with: int
+) -> None:
+    with private("prefork") as bed:
+        if reloaded:
+            edited(bed, "ServerLimit 32\nMaxRequestWorkers 24\n")
+        else:
+            bed.write("mine.conf", "MaxRequestWorkers 12\n")
+        apache = bed.attach()
+        assert apache.configuration()["max_request_workers"] == runs_with
+        for limit in (runs_with - 2, runs_with, runs_with - 1, runs_with):
+            assert apache.apply({"max_request_workers": limit}).configuration["max_request_workers"] == limit
+        apache.close()
+        assert not bed.snippet.exists()

@@ -7,9 +7,10 @@ earlier run that was killed, has done.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,20 @@ from trimtab.trust import printable
 
 
 @dataclass(frozen=True)
-class _Standing:
+class Standing:
     """State of our file.
 
     Args:
         original: text in its place before our first change; None for no file.
         written: our text; None for nothing yet.
         values: value of each knob in our text.
+        first: value of each knob before our first change.
     """
 
     original: str | None = None
     written: str | None = None
     values: Mapping[str, int] = field(default_factory=dict)
+    first: Mapping[str, int] = field(default_factory=dict)
 
 
 class OwnFilePlant(ReloadedPlant):
@@ -50,7 +53,7 @@ class OwnFilePlant(ReloadedPlant):
         super().__init__(clock, server, knobs)
         self._directory = directory
         self._file: Path | None = None
-        self._standing = _Standing()
+        self._standing = Standing()
 
     @abstractmethod
     def find_location(self, directory: Path | None) -> Path:
@@ -121,24 +124,19 @@ class OwnFilePlant(ReloadedPlant):
         self.permitted(accept_lost)
         _own_file.writable(self.location(), self._standing.written)
 
-    def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
+    def composed(self, values: Mapping[str, int]) -> tuple[Standing, Standing]:
         """State of our file before the change, and after it: what an earlier run has kept in it stays.
-
-        A file that would set what is so without it is none: what the operator sets later would not count.
 
         Raises:
             UsageError: our file cannot be read.
         """
         now, path = self._standing, self.location()
         if now.written is not None:
-            if now.original is None and all(self._chosen.get(knob) == value for knob, value in values.items()):
-                return now, _Standing(values=values)  # as before the first change, when there was no file of ours
-            return now, _Standing(now.original, self.text(values, now.original), values)
-        found = _own_file.read(path)
+            return now, replace(now, written=self.text(values, now.original), values=values)
+        found, in_force = _own_file.read(path), self._server.in_force
         if _own_file.leftover(found or ""):
-            in_force = self._server.in_force
             values = {knob: in_force[knob] for knob in self.kept(path) if knob not in self._down} | {**values}
-        return now, _Standing(found, self.text(values, found), values)
+        return now, Standing(found, self.text(values, found), values, dict(in_force))
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
         """Writes our file and reloads, or puts everything back."""
@@ -176,8 +174,28 @@ class OwnFilePlant(ReloadedPlant):
         path = self.location()
         if edit := _edit(path, standing.written, standing.original):
             raise OperatorEdit(min(self.set_to), edit)
-        self._standing = _Standing()
+        self._standing = Standing()
         self.undo({path: standing.original}, {path: standing.written})
+
+    def close(self) -> None:
+        """Closes the sensors, and leaves our file as it is to be from the operator's next reload on, without one."""
+        super().close()
+        ours = self._standing
+        if ours.written is None:
+            return
+        path, left = self.location(), self.left_text(ours)
+        with contextlib.suppress(OSError, UsageError):  # then it is as after a kill: `undo` takes it away
+            if _own_file.read(path) == ours.written != left:
+                _own_file.write(path, left)
+                self._standing = replace(ours, written=left)
+
+    def left_text(self, ours: Standing) -> str | None:
+        """The text of our file once a run has ended; None for no file, where it sets only what was so before it.
+
+        It would hide what the operator sets later.
+        """
+        before = ours.original is None and all(ours.first.get(knob) == value for knob, value in ours.values.items())
+        return None if before else ours.written
 
     def leftover(self) -> str:
         """File left by an earlier run, in one line; empty for none."""

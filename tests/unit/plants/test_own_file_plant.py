@@ -193,38 +193,39 @@ def test_root_is_not_told_to_be_root_where_a_directory_is_mounted_read_only(
         _own_file.writable(tmp_path / "zz.conf", None)
 
 
-def test_where_all_is_as_before_the_first_change_there_is_no_file_as_what_is_set_later_would_not_count(
-    fresh: Callable[[], Server],
+@pytest.mark.parametrize(
+    ("changes", "then", "left"),
+    [
+        ([{"workers": 20}, {"timeout": 200}, {"workers": 10}, {"timeout": 100}], None, False),
+        ([{"workers": 20}, {"timeout": 200}, {"workers": 10}], None, True),
+        ([{"workers": 20}, {"workers": 10}], "workers 7\n", True),
+    ],
+    ids=["all is as before", "a knob is not", "somebody has edited it"],
+)
+def test_no_file_is_left_where_all_is_as_before_the_first_change_as_what_is_set_later_would_not_count(
+    fresh: Callable[[], Server], changes: list[dict[str, int]], then: str | None, left: bool
 ) -> None:
-    server, plant = begun(fresh, [{"workers": 20}, {"timeout": 200}])
-    plant.apply({"workers": 10})
-    assert server.path.exists()
-    before = plant.prepare({"timeout": 100})
-    plant.commit(before)
-    assert server.state() == (START, None)
-    plant.rollback(before)
-    assert server.state()[0] == plant.configuration() == {**START, "timeout": 200}
-    plant.apply({"timeout": 100})
-    plant.apply({"workers": 20})
-    assert server.state()[0] == {**START, "workers": 20}
-    plant.restore()
-    assert server.state() == (START, None)
+    server, plant = begun(fresh, changes)
+    assert server.path.exists(), "until then: Apache's has StartServers in it"
+    if then is not None:
+        server.path.write_text(then)
+    before = server.state()
+    for _ in range(2):
+        plant.close()
+        assert server.state() == (before if left else (START, None))
 
 
-def test_whichever_step_of_the_way_back_to_no_file_fails_what_was_on_trial_is_as_before(
+def test_what_an_earlier_run_has_kept_and_is_set_again_is_not_taken_for_what_was_there_first(
     fresh: Callable[[], Server],
 ) -> None:
-    server, plant = begun(fresh, [{"timeout": 200}])
-    plant.apply({"timeout": 100})
-    for step in range(1, server.steps + 1):
-        server, plant = begun(fresh, [{"timeout": 200}])
-        before = server.state()
-        server.fail(step)
-        with pytest.raises(PlantError):
-            plant.apply({"timeout": 100})
-        assert server.state() == before, f"step {step}"
-        plant.apply({"timeout": 100})
-        assert server.state() == (START, None), f"step {step}"
+    """As where a killed one has begun with it, whose trial is undone before the next one begins."""
+    server, _ = begun(fresh, [{"timeout": 200}, {"workers": 20}])
+    later = Filed(server)
+    later.undo_leftover()
+    assert server.state() == (START, None)
+    later.apply({"timeout": 200})
+    later.close()
+    assert server.in_force == {**START, "timeout": 200} and server.path.exists()
 
 
 @before_it

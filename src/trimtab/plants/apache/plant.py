@@ -8,18 +8,15 @@ scoreboard on the status page is as long as the limit.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from trimtab.core import Clock, Sensor
-from trimtab.errors import ApplyLater, UsageError
+from trimtab.errors import ApplyLater
 from trimtab.gate.server import shared_of
-from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
-from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants._own_file_plant import OwnFilePlant, Standing
 from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
@@ -161,20 +158,12 @@ class Apache(OwnFilePlant):
         """The change that brings a text for our file into force."""
         return Change(self._server, self.clock, texts, self._patience)
 
-    def close(self) -> None:
-        """Closes the sensors, and leaves StartServers to the operator, from his own next reload on.
+    def left_text(self, ours: Standing) -> str | None:
+        """The text of our file once a run has ended, which leaves StartServers to the operator.
 
         What was written for our reloads would hold for all of his: after a rush a pool would be started whole.
         """
-        super().close()
-        ours = self._standing
-        if ours.written is None:
-            return
-        path, lasting = self.location(), snippet.compose(ours.values, ours.original)
-        with contextlib.suppress(OSError, UsageError):  # then it is as after a kill: `undo` takes it away
-            if _own_file.read(path) == ours.written != lasting:
-                _own_file.write(path, lasting)
-                self._standing = replace(ours, written=lasting)
+        return super().left_text(ours) and snippet.compose(ours.values, ours.original)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
