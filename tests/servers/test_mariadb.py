@@ -313,8 +313,6 @@ def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(b
     assert bed.values() == DEBIAN
     assert mariadb.leftover() == ""
     assert list(bed.journals.iterdir()) == []
-    mariadb.close()
-    mariadb = bed.attach()
     mariadb.apply({"max_connections": 101})
     mariadb.close()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.plants.test_mariadb_change import BASE, STACK, World, attach, fresh
+from trimtab.plants.mariadb.attached import Attached
 
 __all__ = ["fresh"]
 
@@ -44,6 +45,18 @@ def test_it_is_undone_also_where_nothing_can_be_written(
     later = attach(world)
     later.undo_leftover()
     assert (world.values()["max_connections"], later.leftover()) == (BASE["max_connections"], "")
+
+
+def test_once_it_is_undone_what_is_in_force_is_what_the_operator_has_chosen(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed trial of a larger pool was taken for that, so what an earlier run had kept could not be set again."""
+    monkeypatch.setattr(Attached, "_await_resize", lambda self, wanted_bytes: None)
+    world = fresh()
+    attach(world).apply({"innodb_buffer_pool_size": 192 << 20})
+    later = attach(world)
+    later.undo_leftover()
+    assert later.apply({"table_open_cache": 1600}).configuration["table_open_cache"] == 1600
 
 
 def test_what_an_earlier_run_has_kept_in_our_file_stays_beside_what_a_later_one_restarts_for(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.plants.test_mariadb_change import Link, World, attach, fresh
 from trimtab.core.memory import MIB, Room
-from trimtab.errors import ApplyRefused
+from trimtab.errors import ApplyRefused, OperatorEdit
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.plant import Mariadb
 
@@ -180,3 +180,19 @@ def test_a_buffer_pool_is_no_smaller_than_it_was_unless_memory_is_short(
     assert pool(attach(fresh()), 136) == ""
     beside(8 * GIB)
     assert pool(attach(fresh()), 64) == ""
+
+
+def test_what_the_operator_makes_smaller_in_mid_run_is_no_reason_against_other_changes(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every change until the end of the run was refused for it, the way back from what was on trial too."""
+    crowded(monkeypatch, 60)
+    world = fresh()
+    plant = attach(world)
+    plant.apply({"table_open_cache": 1600})
+    world.live |= {POOL: 64 * MIB, "max_connections": 50}
+    assert plant.apply({"table_open_cache": 2000}).configuration["table_open_cache"] == 2000
+    with pytest.raises(OperatorEdit, match="max_connections was set to 50 by somebody else"):
+        plant.apply({"max_connections": 101})
+    plant.restore()
+    assert (world.values()[POOL], world.values()["max_connections"]) == (64 * MIB, 50)

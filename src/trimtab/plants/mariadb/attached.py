@@ -108,7 +108,7 @@ class Attached:
         return knobs.unprivileged(names, self.privileges, self.version)
 
     def look_around(self) -> None:
-        """Learns how many connections there were so far, what the buffer pool holds, and what else needs memory now.
+        """Learns how many connections there were so far, and what else needs memory now.
 
         Raises:
             PlantError: it did not answer.

@@ -365,7 +365,7 @@ class Mariadb(ReturningPlant):
         self._mariadb.set(_in_order(journal.left(now), now))
         self._tidy()
         self._known = self._mariadb.values()
-        self._start = dict(self._known)
+        self._start, self._chosen = dict(self._known), dict(self._known)
 
     def close(self) -> None:
         """Closes the sensors and the connection, without changing the server; may be called twice."""
@@ -426,7 +426,7 @@ class Mariadb(ReturningPlant):
         return Journal.of(server or self._mariadb.server, knobs.ALL, self._journals)
 
     def _looked_at(self) -> dict[str, int]:
-        """The configuration in force; knobs that somebody else has set stand down.
+        """The configuration in force; knobs that somebody else has set stand down, and are chosen as he has them.
 
         One that was in the middle of a change of ours may have any value, and is not taken for somebody else's.
         """
@@ -434,6 +434,7 @@ class Mariadb(ReturningPlant):
         for name, value in now.items():
             if value != self._known[name] and name not in self._unsettled:
                 self._down[name] = f"{name} was set to {value} by somebody else; trimtab leaves it alone now"
+                self._chosen = {**self._chosen, name: value}
         self._known |= now
         self._unsettled.clear()
         return now
