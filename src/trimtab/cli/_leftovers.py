@@ -55,7 +55,7 @@ def attached_as_found(args: argparse.Namespace, mode: Mode, resumed: bool) -> It
             _undo_killed(args)
     except StoreError as error:
         unknown = error
-    with attached(args) as plant, alone(plant) if mode in CHANGING else contextlib.nullcontext():
+    with _attached_alone(args) if mode in CHANGING else attached(args) as plant:
         if unknown is not None:
             plant.check_permissions()
             raise unknown
@@ -63,16 +63,32 @@ def attached_as_found(args: argparse.Namespace, mode: Mode, resumed: bool) -> It
 
 
 @contextlib.contextmanager
-def alone(plant: Plant) -> Iterator[None]:
+def _attached_alone(args: argparse.Namespace) -> Iterator[Plant]:
+    """The plant that the arguments name, from whose servers this user's other runs are kept off.
+
+    It is attached anew where another run had to be waited for, whose trial would be taken for the operator's choice.
+
+    Raises:
+        UsageError: none is named, it cannot be used from here, or another run changes it.
+    """
+    while True:
+        with attached(args) as plant, alone(plant) as at_once:
+            if at_once:
+                yield plant
+                return
+
+
+@contextlib.contextmanager
+def alone(plant: Plant) -> Iterator[bool]:
     """Keeps this user's other runs off these servers while it lasts, also those that are stored elsewhere.
 
     Where the directory of the locks cannot be written, as in a unit that may write only what it names, nobody is kept
-    out; those of the same store find one another all the same.
+    out; those of the same store find one another all the same. Gives whether none had to be waited for.
 
     Raises:
         UsageError: another run changes one of them.
     """
-    directory, locks = own.transient("runs"), dict[Path, int]()
+    directory, locks, at_once = own.transient("runs"), dict[Path, int](), True
     try:
         for part in (part for part in plant.parts or (plant,) if part.pid is not None):
             path = directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"
@@ -81,14 +97,16 @@ def alone(plant: Plant) -> Iterator[None]:
             try:
                 directory.mkdir(mode=0o700, exist_ok=True)
                 require_trusted(directory)
-                lock = held(path, _ENDING_S)
+                lock = held(path, 0.0)
+                if lock is None:
+                    at_once, lock = False, held(path, _ENDING_S)
             except (OSError, UsageError):
                 continue
             if lock is None:
                 part.check_permissions()  # which may know better who it is
                 raise UsageError(f"another trimtab changes {part.name} (pid {part.pid}): end it first")
             locks[path] = lock
-        yield
+        yield at_once
     finally:
         for path, lock in locks.items():
             with contextlib.suppress(OSError):
@@ -177,7 +195,7 @@ def _undo_killed(args: argparse.Namespace) -> None:
     with contextlib.closing(Store(args.store or default_path(), create=False)) as store:
         if not any(run.unfinished and _changes(run) for run in store.unended()):
             return
-        with attached(args) as plant, alone(plant):
+        with _attached_alone(args) as plant:
             there = [(part, killed) for part in _parts(plant) if (killed := _killed(store, part))]
             if there:
                 require_alone(store, plant)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import sys
-import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -210,15 +211,29 @@ def test_a_run_that_is_stored_elsewhere_is_found_too(
     assert trimtab(*words).code == 0, "it has ended"
 
 
-def test_a_run_that_is_just_ending_is_waited_for(server: None, trimtab: Trimtab) -> None:
+def test_a_run_that_is_just_ending_is_waited_for_and_what_it_had_on_trial_is_not_taken_for_the_operators(
+    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the controller of `trimtab run` is, once `keep-alive set` has taken the time from it."""
     assert trimtab(*TUNE).code == 0
-    ending = alone(sys.modules["trimtab.plants.memory"].PLANT())
-    ending.__enter__()
-    end = threading.Timer(0.3, ending.__exit__, (None, None, None))
-    end.start()
+    memory, in_force = sys.modules["trimtab.plants.memory"].PLANT, {"workers": 30}
+    ending, waits = alone(memory()), list[float]()
+
+    def attached(plant: MemoryPlant) -> None:
+        MemoryPlant.__init__(plant)
+        plant.values |= in_force
+
+    def ends(seconds: float) -> None:
+        waits.append(seconds)
+        in_force["workers"] = 10
+        ending.__exit__(None, None, None)
+
+    monkeypatch.setattr(memory, "__init__", attached)
+    assert ending.__enter__()
+    monkeypatch.setattr("trimtab.locks.time", SimpleNamespace(monotonic=itertools.count().__next__, sleep=ends))
     assert trimtab(*TUNE).code == 0
-    end.join()
+    assert len(waits) == 1
+    assert Store(store).run(2).plan.initial["workers"] == 10
 
 
 def test_a_run_leaves_no_lock(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
