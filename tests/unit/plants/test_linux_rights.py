@@ -14,7 +14,7 @@ import pytest
 from tests._family import CHANGE, Family, asleep, attached, more, seen, slice_of, until
 from tests._stranger import STRANGER, needs_root
 from trimtab.clock import SystemClock
-from trimtab.errors import UsageError
+from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants.linux import knobs, putback, target, watchdog
 from trimtab.plants.linux.findings import findings
 from trimtab.plants.linux.plant import Allowed, Linux
@@ -60,6 +60,19 @@ def test_real_time_does_not_outlive_the_run_whatever_is_kept(family: Family) -> 
     with attached(family) as plant:
         putback.undo(plant._journal.data())
     assert len(before) == 3
+
+
+@needs_root
+def test_real_time_that_somebody_else_takes_from_one_thread_is_taken_back_from_all(family: Family) -> None:
+    """The policy was none of trimtab's any more, so it stayed on the others after the end, without a watchdog."""
+    with attached(family, real_time=True) as plant:
+        plant.apply({knobs.POLICY: 2})
+        putback.write(family.pid, Scheduling(putback.BATCH, 0, 0))
+        with pytest.raises(OperatorEdit, match=r"policy of thread .* is 1, where trimtab had set 2"):
+            plant.configuration()
+        for _ in range(2):
+            assert {tid: now.policy for tid, now in seen(family).items() if now.policy} == {family.pid: putback.BATCH}
+            plant.close()
 
 
 @needs_root

@@ -276,11 +276,19 @@ class Linux(Plant):
         """Leaves what somebody else has set since to him, in the journal too."""
         edited = {**self._scheduled.edited(there), **self._shared.edited()}
         self._down |= {name: f"{said}; trimtab leaves it alone now" for name, said in edited.items()}
+        if knobs.POLICY in edited and self._real_time(self._scheduled.given):
+            self._end_real_time()
         for part in (self._scheduled, self._shared):
             part.forget([name for name in part.given if name in self._down])
         if edited:
             with contextlib.suppress(ApplyFailed):  # then only an undo after a kill would not know of it
                 self._journal.write()
+
+    def _end_real_time(self) -> None:
+        """Takes SCHED_RR back from all threads that have it of us, since no end of a run would any more."""
+        none: dict[str, list[int]] = {field: [] for field in journal.FIELDS}
+        putback.undo({**self._journal.data(), "ours": {**none, "policy": [putback.RR]}, "files": []})
+        self._watchdog.stop()
 
     def _set(self, values: Mapping[str, int]) -> None:
         """Gives all threads these values; SCHED_RR under its watchdog alone.
