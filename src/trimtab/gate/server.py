@@ -39,6 +39,12 @@ def processes_of(run_dir: RunDirectory) -> list[Process]:
     return [process for pid in first if (process := identify(pid)) is not None and process.alive()]
 
 
+def belongs(run_dir: RunDirectory, pid: int) -> bool:
+    """Whether a process is one of the server of a run: the others on the machine are not looked at."""
+    wanted = _identity(run_dir.shared)
+    return wanted is not None and wanted in _files_under_shim(pid)
+
+
 def steerable(name: str | None) -> RunDirectory:
     """The run that is meant, which may also be one whose `trimtab run` was killed and whose server goes on.
 

@@ -13,7 +13,7 @@ from trimtab import processes
 from trimtab.core import Clock
 from trimtab.errors import UsageError
 from trimtab.gate.run_directory import RunDirectory
-from trimtab.gate.server import processes_of
+from trimtab.gate.server import belongs
 from trimtab.sensors._tcp_listeners import listeners
 
 PATIENCE_S = 10.0
@@ -43,10 +43,15 @@ class Unfollowed:
         if self._due_s is None or self._clock.now_s() < self._due_s:
             return
         self._due_s = None
-        listening = {pid: port for pid in _family(self._server) if (port := self._port_of(pid)) is not None}
-        followed = {process.pid for process in processes_of(self._run_dir)} if listening else set()
-        for pid, port in listening.items():
-            if pid not in followed:
+        with contextlib.suppress(OSError):  # no room to look: the server and its gate go on
+            self._look()
+
+    def _look(self) -> None:
+        for pid in _family(self._server):
+            port = self._port_of(pid)
+            if port is None or belongs(self._run_dir, pid):
+                continue
+            if self._port_of(pid) == port:  # else it has ended, and had nothing mapped any more
                 self._say(
                     f"pid {pid} listens on port {port} and has not loaded the shim (it is statically linked, or does "
                     f"not see {self._run_dir.directory}): its clients are served, but neither measured nor put into "
