@@ -368,9 +368,9 @@ def test_its_exit_code_is_that_of_the_server(command: str, code: int) -> None:
 
 
 def test_listeners_that_systemd_has_given_to_it_are_its_servers() -> None:
-    server = ("sh", "-c", "echo $LISTEN_PID $$ $LISTEN_FDS")
+    server = ("sh", "-c", "echo $LISTEN_PID $$ $LISTEN_FDS $LISTEN_PIDFDID")
     run = (sys.executable, "-m", "trimtab", "run", "--name", a_name(), "--", *server)
-    systemd = ("sh", "-c", 'export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"', "sh")
+    systemd = ("sh", "-c", 'export LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_PIDFDID=7; exec "$@"', "sh")
     done = subprocess.run((*systemd, *run), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     named, pid, number = done.stdout.split()
     assert (done.returncode, done.stderr, named, number) == (0, "", pid, "1")

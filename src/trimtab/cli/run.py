@@ -155,11 +155,12 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
 def _activated(server: list[str], environment: dict[str, str]) -> list[str]:
     """The command line, by which a server takes the listeners that systemd has given to this process for its own.
 
-    They are meant for the process that LISTEN_PID names (sd_listen_fds(3)), which knows its number only when it runs.
+    They are meant for the process that LISTEN_PID names (sd_listen_fds(3)), and LISTEN_PIDFDID of a newer systemd; it
+    knows its number only when it runs.
     """
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return server
-    return ["/bin/sh", "-c", 'export LISTEN_PID=$$; exec "$@"', "sh", *server]
+    return ["/bin/sh", "-c", 'unset LISTEN_PIDFDID; export LISTEN_PID=$$; exec "$@"', "sh", *server]
 
 
 def _serve(
