@@ -71,4 +71,4 @@ def test_where_there_is_no_room_to_look_the_run_goes_on(tmp_path: Path, monkeypa
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(processes, "children", full)
-    assert told(tmp_path) == []
+    assert told(tmp_path, 1) == []
