@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests._family import until
 from tests._memory_plant import FakeClock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
@@ -17,6 +19,7 @@ from trimtab.plants._change import NotBack
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
+from trimtab.processes import start_of
 
 MASTER = Master(1 << 30, 1, Path("/bin/true"), ("server",), os.geteuid())
 
@@ -275,3 +278,24 @@ def test_a_program_is_asked_with_our_path_and_nothing_of_our_environment(monkeyp
     assert sorted(said) == ["LANG=C", f"PATH={SYSTEM_PATH}"]
     with pytest.raises(UsageError, match="cannot run /no/such"):
         _program.ask(["/no/such"], {})
+    both = _program.ask(["/bin/sh", "-c", "echo one; echo two >&2; exit 3"], {})
+    assert (both.stdout, both.stderr, both.returncode) == ("one\n", "two\n", 3)
+
+
+def begun(path: Path) -> bool:
+    """Whether a file holds a whole line."""
+    return path.exists() and path.read_text().endswith("\n")
+
+
+@pytest.mark.parametrize(("says", "why"), [("exec yes", "it says more than 1 MiB"), ("wait", "timed out after 60")])
+def test_an_answer_without_an_end_is_not_heard_to_it_and_nothing_of_it_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str
+) -> None:
+    """A script of opcache.preload, which may be another user's, runs in the test of PHP-FPM's configuration."""
+    monkeypatch.setattr(_program, "_MOST_BYTES", 1 << 20)
+    if says == "wait":  # time is over once it has begun
+        monkeypatch.setattr(_program, "time", SimpleNamespace(monotonic=lambda: 61.0 * begun(path)))
+    with pytest.raises(UsageError, match=f"cannot run /bin/sh: .*{why}"):
+        _program.ask(["/bin/sh", "-c", f"sleep 3600 & echo $! > {path}; echo; {says}"], {})
+    left = int(path.read_text())
+    until(lambda: start_of(left) is None)
