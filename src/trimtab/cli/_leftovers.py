@@ -29,7 +29,7 @@ from trimtab.store import KILLED, Store, default_path
 from trimtab.trust import printable, require_trusted
 
 RESUMED = (("tune",), ("guarantee",))
-"""The verbs whose runs can be resumed: their `run` takes the run that was killed."""
+"""The verbs whose runs can be resumed, but for those that identify: their `run` takes the run that was killed."""
 CHANGING = (Mode.APPROVE, Mode.AUTONOMOUS)
 """The modes that change something."""
 _ENDING_S = 3.0
@@ -151,6 +151,11 @@ def command(args: argparse.Namespace, action: str, run_id: int) -> str:
     return f"trimtab runs {action} {run_id}{f' --store {args.store}' if args.store else ''}"
 
 
+def identifies(run: Run) -> bool:
+    """Whether it is one by which `guarantee` identifies the server: a model is made of two whole ones."""
+    return run.plan.command[:1] == ("guarantee",) and run.plan.guarantee is None
+
+
 class _Left(NamedTuple):
     """A run that may have left something on a server.
 
@@ -221,7 +226,7 @@ def _more(args: argparse.Namespace, run: Run, here: Sequence[Subject]) -> str:
     """What else can be done with a killed run that had these servers, maybe among others."""
     others = dict.fromkeys(one.tier for one in run.plan.subjects if one.tier not in [same.tier for same in here])
     rest = f"; '{command(args, 'undo', run.id)}' undoes its {', '.join(others)} too" if others else ""
-    resumed = run.plan.command[:1] in RESUMED
+    resumed = run.plan.command[:1] in RESUMED and not identifies(run)
     return rest + (f"; '{command(args, 'resume', run.id)}' goes on with it instead" if resumed else "")
 
 

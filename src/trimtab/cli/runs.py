@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._leftovers import RESUMED, alone, require_alone
+from trimtab.cli._leftovers import RESUMED, alone, identifies, require_alone
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -178,10 +178,13 @@ def _resume(args: argparse.Namespace, run: Run) -> int:
     """Goes on with a killed run.
 
     Raises:
-        UsageError: it was not killed, or its plant ended with it.
+        UsageError: it was not killed, its plant ended with it, or it identifies a server.
     """
     if not run.unfinished:
         raise UsageError(f"run {run.id} cannot be resumed: it is {run.status}")
+    if identifies(run):
+        why = "it identifies the server, which 'trimtab guarantee' begins anew"
+        raise UsageError(f"run {run.id} cannot be resumed: {why}")
     verb, again = _command(run, args.pid)
     again.store = args.store
     with _attached(again, args.pid) as plant:

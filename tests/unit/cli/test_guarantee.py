@@ -131,6 +131,19 @@ def test_a_killed_run_is_gone_on_with_by_its_own_gains(guarantee: Trimtab, trimt
     assert (run.plan.controller_options["gain"], run.plan.controller_options["zero"]) == (0.2, 0.1)
 
 
+def test_an_identification_that_was_killed_is_not_gone_on_with_as_a_guarantee(
+    guarantee: Trimtab, trimtab: Trimtab, store: Path
+) -> None:
+    guarantee("--identify", "40m", "--duration", "5m", "--settling", "20m")
+    killed(store)
+    sys.modules["trimtab.plants.classy"].PLANT.lasting = True
+    said = trimtab("runs", "resume", 1)
+    assert (said.code, said.out) == (2, "")
+    why = "it identifies the server, which 'trimtab guarantee' begins anew"
+    assert said.err == f"trimtab: run 1 cannot be resumed: {why}\n"
+    assert len(Store(store).windows(1)) == 2
+
+
 def test_without_gains_the_server_is_identified_and_the_controller_designed(guarantee: Trimtab, store: Path) -> None:
     said = guarantee("--identify", "40m", "--duration", "5m", "--settling", "20m")
     assert (said.code, said.err) == (0, "")
