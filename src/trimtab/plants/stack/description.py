@@ -20,11 +20,11 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from trimtab import files, trust
+from trimtab import codec, files, trust
 from trimtab.core import PlantDefaults
 from trimtab.errors import UsageError
 from trimtab.trust import printable
@@ -32,6 +32,8 @@ from trimtab.trust import printable
 EXTRA = "stack"
 """Under which a run's plan keeps the text of the file."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_TABLE = "a table: write [{}] with plant = ..."
+_CLIENTS = "a table: write [clients] with url = ..."
 
 
 class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -51,10 +53,10 @@ class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file's tables."""
 
-    tiers: dict[str, dict[str, Any]]
+    tiers: Annotated[dict[str, Any], msgspec.Meta(description=_TABLE.format("tiers.NAME"))] = {}
     objective: Goal = Goal()
     knobs: tuple[str, ...] = ()
-    clients: dict[str, Any] | None = None
+    clients: Annotated[dict[str, Any], msgspec.Meta(description=_CLIENTS)] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,20 @@ def parse(text: str, name: str) -> Description:
         UsageError: something in it is wrong.
     """
     try:
-        found = msgspec.convert(tomllib.loads(text), _File)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        found = codec.table(tomllib.loads(text), _File)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name}: it is not TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{name}: it is nested too deeply") from None
+    except ValueError as error:
         raise UsageError(f"{name}: {error}") from None
     if not found.tiers:
         raise UsageError(f"{name}: it names no tier: write [tiers.NAME] with plant = ...")
-    for tier in found.tiers:
+    for tier, table in found.tiers.items():
         if not _NAME.fullmatch(tier):
             raise UsageError(f"{name}: tier {printable(tier)!r}: a name is of small letters, digits, - and _")
+        if not isinstance(table, dict):
+            raise UsageError(f"{name}: tiers.{tier} {table!r} is not {_TABLE.format(f'tiers.{tier}')}")
     if found.objective.maximize and found.objective.minimize:
         raise UsageError(f"{name}: [objective] has minimize and maximize: write one of them")
     return Description(name, text, found.tiers, found.objective, found.knobs, found.clients)
