@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             args.command,
             own.working_directory(),
             plant.subjects,
-            (),
+            plant.knobs(),
             "static",
             {},
             settings,
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 def _shown(args: argparse.Namespace, plan: Plan, plant: Plant, stop: Stop) -> Iterator[Callable[[Event], None]]:
     """Shows the windows while they come."""
     knobs = plant.knobs()
-    rows = rows_of(sorted(plan.initial), plan.settings.objective, knobs)
+    rows = rows_of([knob.name for knob in knobs] or sorted(plan.initial), plan.settings.objective, knobs)
     with showing(
         args.json, rows, plan.settings, stop, decides=False, knobs=knobs, drawing=plant.drawing(), live=not args.all
     ) as tell:

@@ -64,6 +64,16 @@ def test_show_is_the_run_as_it_looked_while_it_went(trimtab: Trimtab) -> None:
     assert shown == live[2:-1]
 
 
+def test_show_of_what_was_observed_names_choices_as_it_did_live(trimtab: Trimtab, store: Path) -> None:
+    kept = ("--store", store)
+    store.parent.mkdir()
+    live = trimtab("observe", "memory", "--choice", "--duration", "10s", *kept).out.splitlines()
+    assert "dynamic" in live[1]
+    shown = trimtab("runs", "show", 1, *kept).out.splitlines()
+    assert shown[: len(live)] == live
+    assert "pool dynamic: response_time_s" in shown[-2]
+
+
 def test_show_as_json_starts_with_the_plan(tuned: Trimtab) -> None:
     lines = [json.loads(line) for line in tuned("runs", "show", 1, "--json").out.splitlines()]
     assert (lines[0]["type"], lines[0]["controller"]) == ("run", "fuzzy")
