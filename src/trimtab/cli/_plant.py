@@ -13,7 +13,7 @@ from typing import Any
 
 from trimtab import codec, discovery
 from trimtab.clock import SystemClock
-from trimtab.core import Controller, Knob, Limit, Objective, Plant, PlantDefaults, Role, of_role
+from trimtab.core import Controller, Knob, Limit, Objective, Plant, PlantDefaults, Role, notes_of, of_role
 from trimtab.errors import UsageError
 from trimtab.files import present
 from trimtab.metrics import metric
@@ -151,7 +151,8 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
     for pattern in wanted:
         matching = fnmatch.filter(there, pattern)
         if not matching:
-            raise UsageError(f"unknown knob {pattern!r}: {plant.name} has {', '.join(there)}")
+            why = "".join(f"; {note}" for note in notes_of(plant) if note.startswith(f"{pattern} "))
+            raise UsageError(f"unknown knob {pattern!r}: {plant.name} has {', '.join(there)}{why}")
         found |= {name: there[name] for name in matching}
     if wanted:
         return tuple(found.values())

@@ -278,3 +278,14 @@ def test_a_long_run_that_forgot_its_changes_does_not_say_that_nothing_was_change
     assert "Nothing was changed" not in said.out
     assert "which alone were kept" in said.out
     assert said.out.rstrip().endswith("undo:  trimtab runs undo 1"), "what it changed is in force"
+
+
+def test_a_knob_that_cannot_be_moved_here_is_refused_with_what_would_enable_it(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab("observe", "memory", "--duration", "10s").code == 0  # loads the plant
+    note = "processes is set in its file, line 2: --edit-in-place lets trimtab change it there"
+    monkeypatch.setattr(sys.modules["trimtab.plants.memory"].PLANT, "notes", ("all is well", note))
+    said = trimtab("tune", "memory", "--knob", "processes")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == f"trimtab: unknown knob 'processes': memory has workers, timeout; {note}\n"

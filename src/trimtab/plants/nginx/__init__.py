@@ -13,8 +13,9 @@ from trimtab.plants.nginx.knobs import LEAST_CUT_MS
 from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import Master
 
-DEFAULTS = PlantDefaults("climb", minimize="request_time_s")
-"""Its processes are no limit of workers, of which trim would know causes: so they are climbed, each step judged."""
+DEFAULTS = PlantDefaults("climb", minimize="request_time_s", knobs=("worker_processes",))
+"""Its processes are no limit of workers, of which trim would know causes: so they are climbed, each step judged. The
+keep-alive time has no method of its own here, so it does not stand in for them where they cannot be moved."""
 PLANT = Nginx
 
 
