@@ -257,12 +257,13 @@ def _stalled_s(file: KernelFile) -> float:
     return int(total) / 1e6
 
 
-def probe(pid: int, root: Path = _ROOT) -> tuple[Finding, ...]:
+def probe(pid: int, root: Path = _ROOT, workers: bool = True) -> tuple[Finding, ...]:
     """Findings on the CPU and memory of a server.
 
     Args:
         pid: its first process.
         root: where /proc is, "/" but in tests.
+        workers: False for a server that is one process: then nothing is said of a worker's memory.
     """
     try:
         sources = _Sources(pid, root)
@@ -274,10 +275,10 @@ def probe(pid: int, root: Path = _ROOT) -> tuple[Finding, ...]:
     if sources.memory is not None:
         detail = f"of {sources.memory.where}, limit {sources.limit_bytes / 2**20:.0f} MiB"
         findings.append(Finding("memory", True, detail))
-    if sources.worker.read_bytes() is None:
+    if workers and sources.worker.read_bytes() is None:
         why = "no worker process that this user may look into"
         findings.append(Finding("memory of a worker", False, why, "run trimtab as root or as the server's user"))
-    else:
+    elif workers:
         findings.append(Finding("memory of a worker", True, f"from {sources.worker.source}"))
     findings += [Finding(w, False, why, _ENABLE.get(w, _PSI)) for w, why in sources.missing.items()]
     sources.close()

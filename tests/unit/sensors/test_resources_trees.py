@@ -200,6 +200,8 @@ def test_a_group_with_a_strangers_name_is_measured_and_named_as_can_be_shown(tmp
     assert groups(PID, tmp_path)["memory"].path == above / STRANGE
     assert window(tmp_path, {})["memory_ratio"] == 250 / 200
     findings = {one.subject: one for one in probe(PID, tmp_path)}
+    alone = {one.subject for one in probe(PID, tmp_path, workers=False)}
+    assert findings.keys() - alone == {"memory of a worker"}, "of a server that is one process nothing is said of one"
     assert all(one.detail.isprintable() for one in findings.values())
     for subject in ("CPU", "memory"):
         assert findings[subject].usable and r"w\udcff\x1b[2J" in findings[subject].detail

@@ -14,8 +14,6 @@ from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors import resources
 
-_NO_WORKERS = "memory of a worker"
-"""Finding on a worker's memory, which does not apply: MariaDB is one process."""
 _OTHER_ROWS = (
     (knobs.LESS_DURABLE, "--allow-less-durable lets trimtab move it"),
     (knobs.AT_RESTART, "--allow-restart lets trimtab move it, where systemd runs MariaDB"),
@@ -42,4 +40,4 @@ def _said(plant: Mariadb) -> Iterable[Finding]:
     for name, why in knobs.GONE.items():
         yield Finding(name, False, why, "nothing: thread_pool_size, in a thread pool, comes nearest")
     yield from _findings.notes(plant.notes)
-    yield from (one for one in resources.probe(plant.pid) if one.subject != _NO_WORKERS)
+    yield from resources.probe(plant.pid, workers=False)

@@ -44,4 +44,4 @@ def _said(plant: Tomcat) -> Iterable[Finding]:
     yield Finding("", True, f"listens at {ports}")
     yield from _findings.knobs(plant, lambda _: "to be set by JMX")
     yield from _findings.notes(plant.notes)
-    yield from resources.probe(plant.pid)
+    yield from resources.probe(plant.pid, workers=False)
