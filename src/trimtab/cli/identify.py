@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from trimtab.identification.result import Identified
 from trimtab.identification.signals import DELAY, Kind, Pair
 from trimtab.identify import identify
 from trimtab.observer import Stop
-from trimtab.report.identification import render
 from trimtab.settings import Mode
 from trimtab.store import Store, default_path
 from trimtab.units import format_duration, parse_duration_s
@@ -106,7 +106,9 @@ def run(args: argparse.Namespace) -> int:
     if args.model_file is not None:
         found.file().write(args.model_file)
     if args.report is not None:
-        write_whole(args.report, render(found, simulated))
+        # The library that draws takes longer to load than all else together.
+        page = importlib.import_module("trimtab.report.identification")
+        write_whole(args.report, page.render(found, simulated))
     _tell(args, found)
     return 0
 

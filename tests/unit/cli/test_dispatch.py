@@ -183,6 +183,12 @@ def test_tuning_loads_no_plotting_library() -> None:
         assert f"'{module}'" not in done.stderr
 
 
+def test_a_guarantee_and_an_identification_load_what_draws_only_once_there_is_a_report() -> None:
+    code = "import sys, trimtab.cli.guarantee, trimtab.cli.identify; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def _tune(tmp_path: Path, *more: str) -> list[str]:
     """A command that tunes the simulated server, with a store in this directory."""
     store = os.fspath(tmp_path / "runs.sqlite")
