@@ -8,15 +8,24 @@ import dataclasses
 import difflib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from trimtab import cli, discovery
-from trimtab.core import Move, Window
+from trimtab.cli._gains import Gains
+from trimtab.core import Finding, Move, Window
+from trimtab.design.pi import Design
 from trimtab.events import MoveDone, Note, Stamp
+from trimtab.identification.model import Model
+from trimtab.identification.model_file import ModelFile
+from trimtab.identification.signals import Pair
+from trimtab.load_reports import Browsing, Class, Interaction, Interval, Latency, Summary
 from trimtab.metrics import known
 from trimtab.options import documented
+from trimtab.records import Plan, Run
+from trimtab.sensors._shared_file import Idle
+from trimtab.workloads._tpcw_result import TpcwInteraction, TpcwResult
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference.md"
@@ -26,12 +35,32 @@ Made from the code by `make docs`; `make test` fails when it is stale.
 """
 JSON_LINES = """## Lines of JSON
 
-With `--json` `tune`, `guarantee` and `observe` print one object per line while they go, and `runs show` the same of a
-stored run; `type` says what a line is. `tune` and `guarantee` begin with a line `run` (`run`, `plant`, `controller`)
-and end with a line `end` (`run`, `status`, `detail`, `restored`); `runs show` begins with `run` and the whole plan.
+With `--json` `tune`, `guarantee`, `identify`, `observe` and `lab run` print one object per line while they go, and
+`runs show` the same of a stored run; `type` says what a line is. `tune` and `guarantee` print a line `run` (`run`,
+`plant`, `controller`) before the first window, and a line `end` (`run`, `status`, `detail`, `restored`) at the end;
+before its `run`, `guarantee` prints the windows and moves of an identification, where it makes one, and a line
+`gains` for each controller. `identify` ends with a line `model`, `runs show` begins with one of the run and its plan.
 Durations are in seconds, and what was not measured is absent. Fields may be added: ignore those that you do not know.
 A run waits for no reader: who takes nothing for a second misses lines. `sequence` shows it, and `runs show` has them.
 """
+
+
+TYPE = {"type": "what the line is."}
+RUN = {"run": "number of the run in its store."}
+MODEL_FILE = {"format": "tells this file from those of other times."}
+CLASSES = {"classes": "names of its upper and its lower class."}
+IN_ALL = {"plant": "the plants' registered names in one."}
+STATUS = {"status": "its status; `killed` where its process ended without writing how."}
+ROOM = {"room": "plants, sensors, testbed, or trimtab itself.", "member": "its name there."}
+MADE = {"model": "its `a` and `b`.", "gain": "g.", "zero": "r.", "stable": "whether it is stable."}
+POLES = {"poles": "poles of the closed loop, each as [real, imaginary]."}
+MARGINS = {"stability_margin": "from 0 to 1.", "gain_margin": "factor by which the gain may be wrong; null for any."}
+STEP = {"step_response": "output at the samples 0, 1, ... after a unit step of the reference."}
+MEETS = {"meets": "whether the specification is met."}
+SET = {"name": "of the run.", "in_charge": "server, fixed or auto.", "time_ms": "null for the server's own."}
+OWN = {"server_ms": "keep-alive time that the server itself last asked for; null is not seen."}
+DONE = {"step": "what was done.", "seconds": "since the start."}
+SHOP = {"url": "its address.", "stack": "the file.", "tiers": "by name: `plant`, `pid`, `port`, `limits`."}
 
 
 def first_line(text: str | None) -> str:
@@ -97,7 +126,7 @@ def described(package: str) -> Iterator[str]:
 def json_lines() -> Iterator[str]:
     """The lines that `--json` prints of a run, field by field."""
     yield JSON_LINES
-    head = {"type": "what the line is.", **documented(Stamp)}
+    head = {**TYPE, **documented(Stamp)}
     for kind, cls in (("window", Window), ("move", MoveDone), ("note", Note)):
         yield f"### {kind}\n\n{_fields(cls, head)}"
         if cls is MoveDone:
@@ -107,9 +136,62 @@ def json_lines() -> Iterator[str]:
 def _fields(cls: type, head: dict[str, str]) -> str:
     """A table of a record's fields, as JSON has them."""
     docs = {**documented(cls), **({"window": "index of the window that it follows from."} if cls is MoveDone else {})}
-    told = {**head, **{one.name: docs[one.name] for one in dataclasses.fields(cls) if one.name != "stamp"}}
+    return _table({**head, **{one.name: docs[one.name] for one in dataclasses.fields(cls) if one.name != "stamp"}})
+
+
+def _table(told: Mapping[str, str]) -> str:
+    """A table of fields by name, as JSON has them."""
     rows = "\n".join(f"| `{name}` | {said.replace('None', 'null')} |" for name, said in told.items())
     return f"| field | what it is |\n|---|---|\n{rows}\n"
+
+
+def _of(cls: type, *names: str) -> dict[str, str]:
+    """What a record says of its fields, or of some of them."""
+    docs = documented(cls)
+    return {name: docs[name] for name in names or docs}
+
+
+def other_lines() -> Iterator[str]:
+    """The lines of `--json` that are no events of a run, field by field."""
+    fitted = {**MODEL_FILE, **_of(Model), **_of(Pair, "kind"), **CLASSES, **_of(Pair, "delay")}
+    ratios = _of(Design, "settling_s", "overshoot_ratio", "steady_state_error_ratio")
+    listed = {**RUN, **_of(Run, "started"), **IN_ALL}
+    shop = f"And in the end one of the shop:\n\n{_table(SHOP)}"
+    told = (
+        ("gains", "", {**TYPE, **_of(Pair, "kind"), **_of(Gains, "gain", "zero", "source")}),
+        ("model", "The model's file with a type.", {**TYPE, **fitted, **_of(ModelFile, "period_s", "facts")}),
+        ("runs show", "The first line:", {**TYPE, **RUN, **_of(Run, "status"), **_of(Plan)}),
+        (
+            "runs list",
+            "One for each run:",
+            {**listed, **_of(Plan, "controller"), **STATUS, **_of(Plan, "label", "group")},
+        ),
+        ("doctor", "One for each finding:", {**ROOM, **_of(Finding)}),
+        ("design", "", {**MADE, **POLES, **ratios, **MARGINS, **_of(Design, "period_s"), **STEP, **MEETS}),
+        ("keep-alive show", "", {**SET, **_of(Idle), **OWN}),
+        ("lab up", "One for each step:", DONE),
+    )
+    for name, intro, fields in told:
+        yield f"### {name}\n\n{intro + chr(10) * 2 if intro else ''}{_table(fields)}"
+    yield shop
+    yield from load_lines()
+
+
+def load_lines() -> Iterator[str]:
+    """The lines of the load generator."""
+    yield "### load\n\nOne line `interval` for each interval, one `summary`, and one `tpcw` of that workload.\n"
+    for title, head, cls in (
+        ("`interval`", TYPE, Interval),
+        ("`summary`", TYPE, Summary),
+        ("Each of their `classes`", {}, Class),
+        ("Each duration of a class, such as `page_actual`", {}, Latency),
+        ("`browsing` of a class", {}, Browsing),
+        ("Each of its `interactions`", {}, Interaction),
+        ("`tpcw`", TYPE, TpcwResult),
+        ("Each of its `interactions`", {}, TpcwInteraction),
+    ):
+        fields = {"class" if name == "class_name" else name: said for name, said in documented(cls).items()}
+        yield f"{title}:\n\n{_table({**head, **fields})}"
 
 
 def text() -> str:
@@ -125,7 +207,7 @@ def text() -> str:
         parts.append(f"## {title}\n\n" + "\n".join(described(package)) + "\n")
         if package == "trimtab.plants":
             parts += plant_options()
-    parts += json_lines()
+    parts += [*json_lines(), *other_lines()]
     rows = "\n".join(
         f"| `{m.name}{'@CLASS' if m.per_class else ''}` | {m.unit} | {m.symbol or '-'} | {m.description} |"
         for m in known().values()

@@ -44,7 +44,7 @@ class Option:
 
     def add_to(self, parser: argparse._ActionsContainer, note: str = "") -> None:
         """Adds this option to a parser; absent from the namespace when not given."""
-        shown = "" if self.repeated or self.switch or self.default is None else f" (default {self._shown()})"
+        shown = "" if self.repeated or self.switch or self.default is None else f" (default {self.shown})"
         text = f"{note}{self.help.removesuffix('.')}{shown}".replace("%", "%%")
         if self.switch:
             parser.add_argument(self.flag, dest=self.name, action="store_true", default=argparse.SUPPRESS, help=text)
@@ -55,7 +55,9 @@ class Option:
             self.flag, dest=self.name, action=action, default=argparse.SUPPRESS, metavar=metavar, help=text
         )
 
-    def _shown(self) -> str:
+    @property
+    def shown(self) -> str:
+        """The default as a user would type it."""
         return format_duration(self.default) if self.name.endswith("_s") else str(self.default)
 
 

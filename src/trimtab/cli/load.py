@@ -63,21 +63,18 @@ def _add_workload_options(parser: argparse.ArgumentParser) -> None:
     everywhere = parser.add_argument_group("options of every workload")
     for option in _all_options():
         users = [name for name, flags in members.items() if option.flag in flags]
-        if len(users) == len(members):
-            option.add_to(everywhere)
-        else:
-            _add(option, users, groups[users[0]])
+        every = len(users) == len(members)
+        first, *others = (next(o for o in _options(name) if o.flag == option.flag) for name in users)
+        differing = "".join(_differing(name, one, first) for name, one in zip(users[1:], others, strict=True))
+        also = f"(also {', '.join(users[1:])}) " if others and not (every or differing) else ""
+        first.add_to(everywhere if every else groups[users[0]], differing or also)
 
 
-def _add(option: Option, users: list[str], group: argparse._ActionsContainer) -> None:
-    """Adds an option of some workloads; where its meaning differs, its help says which is whose."""
-    meanings = {name: next(o for o in _options(name) if o.flag == option.flag) for name in users}
-    first, *others = meanings.values()
-    if all((one.help, one.default) == (first.help, first.default) for one in others):
-        note = f"(also {', '.join(users[1:])}) " if others else ""
-    else:
-        note = "".join(f"(in {n}: {o.help.removesuffix('.')}) " for n, o in zip(users[1:], others, strict=True))
-    first.add_to(group, note)
+def _differing(workload: str, one: Option, first: Option) -> str:
+    """In what an option of a workload differs from the one of that name which is shown; empty where in nothing."""
+    said = [one.help.removesuffix(".")] if one.help != first.help else []
+    said += [f"default {one.shown}"] if one.default != first.default else []
+    return f"(in {workload}: {', '.join(said)}) " if said else ""
 
 
 _FILE_HELP = (

@@ -78,6 +78,14 @@ def test_a_table_says_whose_times_it_has_where_some_failed() -> None:
     assert said not in table(parse(whole))  # type: ignore[arg-type]
 
 
+def test_help_has_the_default_of_each_workload_that_has_another(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--users USERS (in surge: user equivalents, default 100) how many (default 400)" in text
+    assert "--timeout TIMEOUT (in surge: default 10m) time after which" in text
+    assert "or ordering, default shopping) how often each class" in text
+
+
 def test_help_has_every_option_of_every_workload_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["load", "--help"]) == 0
     text = capsys.readouterr().out

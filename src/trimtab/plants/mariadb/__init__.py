@@ -1,4 +1,4 @@
-"""MariaDB as a plant: its options, the doctor's findings, and a private one for tests."""
+"""MariaDB: its buffers, caches and limits, by SET GLOBAL; what only a start reads, by a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PHP-FPM as a plant: its options, the doctor's findings, and a private one for tests."""
+"""PHP-FPM: the workers of a pool and how they are managed, by reloads."""
 
 from __future__ import annotations
 

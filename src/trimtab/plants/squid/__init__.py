@@ -1,4 +1,4 @@
-"""Squid as a plant: its options, the doctor's findings, and a private one for tests."""
+"""Squid: its caches and what is let into them, by reloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tomcat as a plant: its options, the doctor's findings, and a private one for tests."""
+"""Tomcat: its threads, connections, buffers and JDBC pools, by JMX while it serves."""
 
 from __future__ import annotations
 
