@@ -29,6 +29,8 @@ CONTROLLERS = "trimtab.controllers"
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=)\s*([^<>=\s]+)\s*")
 _MOST_PLAIN_RATIO = 10.0
 """A bound of a share above this that has no % is taken for a percentage without its sign."""
+_LONGEST_NAME = 200
+"""Bytes of a file's name: file systems allow 255 (NAME_MAX), and it is written under a longer one first."""
 _KEPT = "the run store (default: in the XDG state directory)"
 
 
@@ -296,6 +298,8 @@ def writable(path: Path | None, what: str) -> Path | None:
         UsageError: it cannot.
     """
     if path is not None:
+        if len(os.fsencode(path.name)) > _LONGEST_NAME:
+            raise UsageError(f"{what} {path.name[:40]}... has too long a name: at most {_LONGEST_NAME} bytes are allowed")
         if path.is_dir():
             raise UsageError(f"{what} {path} is a directory")
         if path.is_symlink() or (path.exists() and not path.is_file()):

@@ -66,6 +66,10 @@ BAD = [
     (["tune", "memory", "--colour"], "unrecognized arguments: --colour"),
     (["tune", "memory", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
     (["tune", "memory", "--report", "/"], "the report / is a directory"),
+    (
+        ["tune", "memory", "--report", "x" * 240],
+        f"the report {'x' * 40}... has too long a name: at most 200 bytes are allowed",
+    ),
     (["tune", "memory", "--forbid"], "no permission to reload pid 7: run as root"),
     (["tune", "simulated", "--server", "coars=2"], "--server 'coars=2': write NAME=VALUE; there are "),
     (["tune", "simulated", "--server", "cores=two"], "'two' is not a number"),
