@@ -299,7 +299,7 @@ def writable(path: Path | None, what: str) -> Path | None:
     """
     if path is not None:
         if len(os.fsencode(path.name)) > _LONGEST_NAME:
-            raise UsageError(f"{what} {path.name[:40]}... has too long a name: at most {_LONGEST_NAME} bytes are allowed")
+            raise UsageError(f"{what} {path.name[:40]}... has too long a name: at most {_LONGEST_NAME} bytes")
         if path.is_dir():
             raise UsageError(f"{what} {path} is a directory")
         if path.is_symlink() or (path.exists() and not path.is_file()):

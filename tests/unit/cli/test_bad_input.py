@@ -68,7 +68,7 @@ BAD = [
     (["tune", "memory", "--report", "/"], "the report / is a directory"),
     (
         ["tune", "memory", "--report", "x" * 240],
-        f"the report {'x' * 40}... has too long a name: at most 200 bytes are allowed",
+        f"the report {'x' * 40}... has too long a name: at most 200 bytes",
     ),
     (["tune", "memory", "--forbid"], "no permission to reload pid 7: run as root"),
     (["tune", "simulated", "--server", "coars=2"], "--server 'coars=2': write NAME=VALUE; there are "),

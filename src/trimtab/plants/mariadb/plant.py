@@ -30,7 +30,6 @@ from trimtab.plants.mariadb.status import OURS, MariadbStatus
 from trimtab.sensors.resources import Resources
 
 _RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
-
 _PERSISTENCE_S = 300.0
 """How long a MariaDB that does not answer is asked again to take back what was set."""
 _PAUSE_S = 1.0
