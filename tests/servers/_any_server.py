@@ -57,7 +57,9 @@ class AnyServer:
 
 
 @contextlib.contextmanager
-def under_run(command: Sequence[object], port: int, directory: Path, workers: int) -> Iterator[AnyServer]:
+def under_run(
+    command: Sequence[object], port: int, directory: Path, workers: int, more: Sequence[int] = ()
+) -> Iterator[AnyServer]:
     """Starts a server that stays in the foreground, and returns when its port takes connections.
 
     Args:
@@ -65,9 +67,10 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
         port: where it listens, on 127.0.0.1.
         directory: a directory for the SPEC.
         workers: connections that it may hold at once.
+        more: ports that are gated too, where it may come to listen.
     """
     spec, name = directory / "spec.toml", a_name()
-    spec.write_text(SPEC.format(port=port, workers=workers))
+    spec.write_text(SPEC.format(port=", ".join(map(str, (port, *more))), workers=workers))
     process = trimtab_run("--name", name, "--gate", spec, "--", *command)
     try:
         deadline = time.monotonic() + PATIENCE_S

@@ -28,10 +28,12 @@ pub enum Kind {
     Passing = 9,
     /// Belongs to the guardian and all its gates.
     Lasting = 10,
+    /// A conversation that lasts as long as some process has a listener; `with` is the listener.
+    Hold = 11,
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Unknown,
         Self::Peeking,
         Self::Queued,
@@ -43,6 +45,7 @@ impl Kind {
         Self::Worker,
         Self::Passing,
         Self::Lasting,
+        Self::Hold,
     ];
 }
 

@@ -3,11 +3,12 @@
 //! Each part is in a file of its own below this one, and nothing else sees what the gate holds: `arrivals` (accept, classify, peek),
 //! `queues` (who waits, who is next), `dispatch` (connections out, slots back), `lanes` (what the workers accept for themselves), `refuse`,
 //! `reclaim` (idle connections asked back), `pending_handshakes` (who comes to the hand-off socket), `server` (processes of the server),
-//! `clients` (control and metrics) with `orders`, `clockwork` (what is due when), `recover` (after another gate).
+//! `closed` (listeners that nobody has any more), `clients` (control and metrics) with `orders`, `clockwork` (what is due when), `recover` (after another gate).
 
 mod arrivals;
 mod clients;
 mod clockwork;
+mod closed;
 mod dispatch;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod hostile;
@@ -72,6 +73,8 @@ pub struct Listener {
     pub local: SocketAddr,
     /// The process that passed it.
     pub owner: u32,
+    /// Conversations of those who have it: when the last one ends, the server has closed it.
+    pub holds: Vec<u32>,
     /// The dispatch pair takes no more now.
     pub full: bool,
     /// It is not waited on, because descriptors ran out.
@@ -105,6 +108,8 @@ pub struct Gate<'a> {
     reclaims: Reclaims,
     /// Connections that a killed gate was about to send.
     unsure: Vec<u32>,
+    /// Until when connections wait whose listener was closed.
+    astray_until_ns: u64,
     buffer: Vec<u8>,
     now_ns: u64,
     end: Option<End>,
@@ -150,6 +155,7 @@ impl<'a> Gate<'a> {
             clients: HashMap::new(),
             reclaims: Reclaims::default(),
             unsure: Vec::new(),
+            astray_until_ns: 0,
             buffer: vec![0; (start.peek_bytes as usize).max(4096)],
             now_ns: now_ns(),
             end: None,
@@ -285,6 +291,7 @@ impl<'a> Gate<'a> {
             Kind::Listener => self.accept_all(number),
             Kind::GateEnd => self.on_gate_end(number, flags),
             Kind::Worker => self.on_worker(number),
+            Kind::Hold => self.on_hold_end(number),
             Kind::Peeking => self.look_again(number, flags),
             Kind::Queued => self.abandoned(number),
             Kind::Refused => self.on_refused(number),

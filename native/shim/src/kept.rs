@@ -1,4 +1,4 @@
-//! Where the TCP listener of a gated number is kept: at a place that the next program knows when this one executes it.
+//! Where the TCP listener of a gated number is kept, and what holds it: at places that the next program knows when this one executes it.
 
 use std::ffi::c_int;
 use std::os::fd::AsFd;
@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use rustix::fs::fstat;
 use rustix::io::{fcntl_getfd, fcntl_setfd, FdFlags};
 use rustix::net::sockopt::{set_socket_timeout, socket_timeout, Timeout};
+use rustix::net::{getpeername, SocketAddrUnix};
 
 use crate::register::{self, Number};
 
@@ -24,6 +25,27 @@ pub fn keep(listener: Number, fd: c_int) -> Option<c_int> {
 /// The number whose listener is kept at a place.
 pub fn number_of(place: c_int) -> c_int {
     place - register::lowest()
+}
+
+/// Where the conversation that holds the listener of a number is kept, unless something else is there.
+pub fn place_of_hold(fd: c_int) -> c_int {
+    register::lowest_spare() + fd
+}
+
+/// The number of the conversation that a program before has kept for the listener of a number; None when there is none.
+pub fn hold_of(fd: c_int, handoff: &SocketAddrUnix) -> Option<c_int> {
+    let place = place_of_hold(fd);
+    // SAFETY: nothing else runs in the process yet: a number is open all the while, or gives EBADF.
+    let there = getpeername(unsafe { register::borrow(place) }?).ok()??;
+    let there = SocketAddrUnix::try_from(there).ok()?;
+    // It was bound under another name there.
+    (directory(&there)? == directory(handoff)?).then_some(place)
+}
+
+fn directory(address: &SocketAddrUnix) -> Option<&[u8]> {
+    let path = address.path_bytes()?;
+    let end = path.iter().rposition(|&byte| byte == b'/')?;
+    path.get(..end)
 }
 
 /// Has exec close what is kept exactly when it closes all numbers of the listener: without it the next program could not accept there,

@@ -45,6 +45,7 @@ mod numbers;
 mod patience;
 mod phase;
 mod real;
+mod rebind;
 mod reclaim;
 mod register;
 mod successor;

@@ -99,6 +99,7 @@ functions! {
     send(fd: c_int, from: *const c_void, count: size_t, flags: c_int) -> ssize_t;
     sendto(fd: c_int, from: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t;
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
 }
 
 #[inline]

@@ -104,12 +104,15 @@ pub unsafe fn lower(fd: c_int) {
     }
 }
 
-/// Passes a listener to the gate: the worker end to take connections from, and the gate's generation.
+/// Passes a listener to the gate.
+///
+/// # Returns
+/// The worker end to take connections from, the gate's generation, and the conversation: while it is open the gate keeps the listener.
 pub fn as_listener(
     environment: &Environment,
     listener: Number,
     port: u16,
-) -> Option<(OwnedFd, u32)> {
+) -> Option<(OwnedFd, u32, OwnedFd)> {
     let conversation = talk(environment, Role::Listener, port)?;
     let socket = conversation.as_fd();
     send(
@@ -122,7 +125,7 @@ pub fn as_listener(
     let mut bytes = [0; LONGEST];
     let (length, worker) = receive(socket, &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
     let welcome = Welcome::decode(bytes.get(..length)?)?;
-    Some((worker?, welcome.generation))
+    Some((worker?, welcome.generation, conversation))
 }
 
 /// Tells the gate once that this process takes connections.
@@ -146,17 +149,19 @@ fn register(environment: &Environment, worker: Number, before: u32) {
     }
     wake::this_process_accepts();
     numbers::learn_limit();
-    forget();
     let wake = raise(worker, lowest_spare(), true).ok();
     // Kept without a conversation too, such as a worker cannot have that has changed its root directory: else the gate would sleep on.
-    WAKE.store(wake.unwrap_or(-1), Ordering::Release);
+    // SAFETY: what was there is taken from where it was kept.
+    unsafe { lower(WAKE.swap(wake.unwrap_or(-1), Ordering::AcqRel)) };
     let conversation = wake
         .and_then(|_| talk(environment, Role::Worker, 0))
         .and_then(|c| raise(c.as_fd(), lowest_spare(), true).ok());
-    match conversation {
-        Some(conversation) => CONVERSATION.store(conversation, Ordering::Release),
+    // The one before ends after this one has begun: a gate that sees it end without takes the process for dead.
+    // SAFETY: as above.
+    unsafe { lower(CONVERSATION.swap(conversation.unwrap_or(-1), Ordering::AcqRel)) };
+    if conversation.is_none() {
         // The next accept tries again.
-        None => REGISTERED.store(0, Ordering::Release),
+        REGISTERED.store(0, Ordering::Release);
     }
 }
 

@@ -3,6 +3,8 @@
 //! While the gate serves, the TCP listener is kept at a high number. An epoll registration belongs to the open file, not to
 //! the number, so those of the number are remembered, taken out before the file under it changes and put in again.
 
+mod inherited;
+
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -16,9 +18,11 @@ use crate::clock::now_ns;
 use crate::environment::{self, Environment};
 use crate::epolls::{self, Registrations};
 use crate::hot::HOT;
-use crate::kept;
 use crate::register::{self, borrow, Number};
 use crate::table::{self, GATED, OWN};
+use crate::{kept, rebind};
+
+pub use inherited::{inherit, inherit_alone};
 
 const LISTENERS: usize = 64;
 /// Numbers of one listener: the one that the server opened and its duplicates, of which some servers have one for each thread. More
@@ -33,6 +37,8 @@ pub struct Listener {
     pub port: AtomicU32,
     /// Where the TCP listener is kept; -1 while it was never moved.
     pub hidden: AtomicI32,
+    /// The conversation with the gate that lasts as long as a process has the listener; -1 while there is none.
+    hold: AtomicI32,
     /// The server wants accept to block; known from the first switch on.
     pub blocking: AtomicU32,
     numbers: [AtomicI32; NUMBERS],
@@ -53,6 +59,7 @@ impl Listener {
         Self {
             port: AtomicU32::new(0),
             hidden: AtomicI32::new(-1),
+            hold: AtomicI32::new(-1),
             blocking: AtomicU32::new(0),
             numbers: [const { AtomicI32::new(-1) }; NUMBERS],
             generation: AtomicU32::new(0),
@@ -144,13 +151,19 @@ impl Listener {
             .remove_beside(self.hidden.load(Ordering::Relaxed), None);
     }
 
-    /// Has exec close the kept TCP listener when it closes the numbers.
+    /// Has exec close what is kept when it closes the numbers.
     fn close_kept_alike(&self) {
-        // SAFETY: the one is the shim's own, the others are the numbers of a listener.
+        // SAFETY: these are the shim's own, the others are the numbers of a listener.
         let open = |number: &AtomicI32| unsafe { borrow(number.load(Ordering::Relaxed)) };
-        if let Some(tcp) = open(&self.hidden) {
-            kept::close_with(tcp, self.numbers.iter().filter_map(open));
+        for kept in [&self.hidden, &self.hold].into_iter().filter_map(open) {
+            kept::close_with(kept, self.numbers.iter().filter_map(open));
         }
+    }
+
+    /// Another conversation holds the listener now, or none.
+    fn hold_by(&self, conversation: c_int) {
+        // SAFETY: it is taken from where it was kept.
+        unsafe { register::lower(self.hold.swap(conversation, Ordering::AcqRel)) };
     }
 
     fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -292,32 +305,6 @@ pub fn adopt(fd: c_int, port: u16) -> bool {
     false
 }
 
-/// Goes on with a listener of the program that has executed this one, such as a PHP-FPM that reloads.
-pub fn inherit(fd: c_int, hidden: c_int, port: u16) {
-    if !adopt(fd, port) {
-        return;
-    }
-    if let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) {
-        table::become_kind(hidden, table::HIDDEN, 0);
-        listener.hidden.store(hidden, Ordering::Relaxed);
-        // Of an unknown gate: should it be a dead one, the living one is found.
-        listener.generation.store(0, Ordering::Relaxed);
-        entry.kind.store(GATED, Ordering::Release);
-    }
-}
-
-/// As `inherit`, when that program's gate had gone: accept is to block, at a listener that the gate has made non-blocking.
-pub fn inherit_alone(fd: c_int, hidden: c_int, port: u16) {
-    if !adopt(fd, port) {
-        return;
-    }
-    if let Some((listener, _)) = under(fd) {
-        table::become_kind(hidden, table::HIDDEN, 0);
-        listener.hidden.store(hidden, Ordering::Relaxed);
-        listener.blocking.store(1, Ordering::Relaxed);
-    }
-}
-
 /// The server has said whether exec closes a number.
 pub fn flagged(fd: c_int) {
     if let Some((listener, GATED)) = under(fd) {
@@ -346,6 +333,11 @@ pub fn leave(fd: c_int) {
     if listener.remove(fd) {
         // SAFETY: it is taken from where it was kept.
         unsafe { register::lower(listener.hidden.swap(-1, Ordering::AcqRel)) };
+        // After that: from here on the gate may be the only one who has it.
+        listener.hold_by(-1);
+        rebind::left();
+        // What wakes the gate may be of this listener.
+        register::expire();
         listener.generation.store(0, Ordering::Relaxed);
         listener.blocking.store(0, Ordering::Relaxed);
         listener.port.store(0, Ordering::Release);
@@ -392,13 +384,15 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
             .hidden
             .store(kept::keep(own, fd)?, Ordering::Release);
     }
-    let Some((worker, generation)) = register::as_listener(environment, own, port) else {
+    let Some((worker, generation, hold)) = register::as_listener(environment, own, port) else {
         if is_new {
             // SAFETY: it is taken from where it was kept.
             unsafe { register::lower(listener.hidden.swap(-1, Ordering::AcqRel)) };
         }
         return None;
     };
+    let hold = register::raise(hold, kept::place_of_hold(fd), true).ok()?;
+    listener.hold_by(hold);
     // The flags belong to the pair's end, which the server's other processes share: they wish the same.
     let flags = fcntl_getfl(&worker).ok()? - OFlags::NONBLOCK;
     fcntl_setfl(&worker, flags | wish).ok()?;
@@ -421,6 +415,7 @@ pub fn fall_back(fd: c_int) {
             return;
         }
         listener.end_arming();
+        listener.hold_by(-1);
         let hidden = listener.hidden.load(Ordering::Relaxed);
         // SAFETY: the table knows the one as a listener, and the other is the shim's own.
         let (Some(worker), Some(own)) = (unsafe { (borrow(fd), borrow(hidden)) }) else {
@@ -445,6 +440,8 @@ pub fn fall_back(fd: c_int) {
 /// A descriptor of the shim's own has another number now, and its old one is about to be overwritten.
 pub fn moved(from: c_int, to: c_int) {
     for listener in &ALL {
+        let hold = &listener.hold;
+        let _ = hold.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         let [keeps, waits] = [&listener.hidden, &listener.waiter]
             .map(|number| number.load(Ordering::Relaxed) == from);
         if keeps || waits {

@@ -73,7 +73,7 @@ pub unsafe fn mark(
 ///
 /// # Safety
 /// `length` bytes are at `address`.
-unsafe fn target(address: *const sockaddr, length: socklen_t) -> Option<SocketAddr> {
+pub unsafe fn target(address: *const sockaddr, length: socklen_t) -> Option<SocketAddr> {
     let has = |size| length as usize >= size;
     if !has(size_of::<libc::sa_family_t>()) {
         return None;

@@ -6,7 +6,9 @@
 //! the kernel can be told so (`SO_PASSRIGHTS`): the close of one can block. Then
 //!
 //! - a LISTENER sends [`LISTENER`] with the listening TCP socket; the gate answers [`Welcome`] with the worker end of the dispatch socket
-//!   pair of that listener (the same pair for every process that shows the same listener), and the conversation ends;
+//!   pair of that listener (the same pair for every process that shows the same listener). The conversation stays open as long as
+//!   some process has the listener by what was shown: children inherit it with the listener, and who closes the one closes the other.
+//!   Its end tells the gate so; nothing is said on it any more;
 //! - of a WORKER the connection stays open: its end tells the gate that the process
 //!   has died, and the gate may send [`Reclaim`] on it. A worker reads it only while `FLAG_PREEMPTIVE` is set in the mapped file.
 //!   The worker may send [`OVER_BUDGET`] with a connection on it, which it has accepted for itself and found no slot for.
@@ -35,17 +37,17 @@ use rustix::net::{
 };
 
 // The high byte is the version of the protocol, counted from 0x74.
-const HELLO: u32 = 0x7501;
-const WELCOME: u32 = 0x7502;
-const DISPATCH: u32 = 0x7503;
-const RECLAIM: u32 = 0x7504;
+const HELLO: u32 = 0x7601;
+const WELCOME: u32 = 0x7602;
+const DISPATCH: u32 = 0x7603;
+const RECLAIM: u32 = 0x7604;
 
 /// The whole message that goes with a connection from a worker to the gate.
-pub const OVER_BUDGET: [u8; 4] = 0x7505_u32.to_le_bytes();
+pub const OVER_BUDGET: [u8; 4] = 0x7605_u32.to_le_bytes();
 /// The gate's whole answer to a Hello that it believes.
-pub const GO_ON: [u8; 4] = 0x7506_u32.to_le_bytes();
+pub const GO_ON: [u8; 4] = 0x7606_u32.to_le_bytes();
 /// The whole message that goes with a listening socket to the gate.
-pub const LISTENER: [u8; 4] = 0x7507_u32.to_le_bytes();
+pub const LISTENER: [u8; 4] = 0x7607_u32.to_le_bytes();
 
 /// Room for any message.
 pub const LONGEST: usize = Dispatch::LEN;

@@ -26,13 +26,13 @@ fn messages_have_golden_bytes() {
         generation: 5,
     };
     let mut golden = vec![
-        1, 0x75, 0, 0, 1, 0, 0, 0, 4, 3, 2, 1, 5, 0, 0, 0, 0x90, 0x1f, 0, 0,
+        1, 0x76, 0, 0, 1, 0, 0, 0, 4, 3, 2, 1, 5, 0, 0, 0, 0x90, 0x1f, 0, 0,
     ];
     golden.extend([9; 16]);
     assert_eq!(hello.encode().as_slice(), golden);
     assert_eq!(
         Welcome { generation: 3 }.encode(),
-        [2, 0x75, 0, 0, 3, 0, 0, 0]
+        [2, 0x76, 0, 0, 3, 0, 0, 0]
     );
     let reclaim = Reclaim {
         slot: 6,
@@ -40,7 +40,7 @@ fn messages_have_golden_bytes() {
     };
     assert_eq!(
         reclaim.encode(),
-        [4, 0x75, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]
+        [4, 0x76, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]
     );
     let dispatch = Dispatch {
         slot: 1,
@@ -50,7 +50,7 @@ fn messages_have_golden_bytes() {
         peer: [8; 28],
         peer_len: 16,
     };
-    let mut golden = vec![3, 0x75, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 16, 0, 0, 0];
+    let mut golden = vec![3, 0x76, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 16, 0, 0, 0];
     golden.extend([4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([8; 28]);
     assert_eq!(dispatch.encode().as_slice(), golden);

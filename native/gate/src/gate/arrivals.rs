@@ -167,9 +167,12 @@ impl Gate<'_> {
         let entry = self.ledger.entry(number);
         let looks = entry.class.load(Relaxed) + 1;
         entry.class.store(looks, Relaxed);
-        let local = self
-            .listener(entry.with.load(Relaxed))
-            .map(|index| self.listeners[index].local);
+        let local = match self.listener(entry.with.load(Relaxed)) {
+            Some(index) => Some(self.listeners[index].local),
+            None => getsockname(self.ledger.borrow(number))
+                .ok()
+                .and_then(sockets::internet),
+        };
         let client = sockets::address(&entry.peer());
         match (local, client) {
             (Some(local), Some(client)) => {

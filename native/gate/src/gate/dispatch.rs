@@ -174,8 +174,11 @@ impl Gate<'_> {
     fn send(&mut self, number: u32, slot: u32, sequence: u64, class: u32) -> Gift {
         let entry = self.ledger.entry(number);
         let (kind, from) = (entry.kind(), entry.with.load(Relaxed));
-        let Some(index) = self.listener(from) else {
-            self.close(number);
+        let Some(index) = self.listener(from).or_else(|| self.found_anew(number)) else {
+            if self.may_be_found_anew(number) {
+                return Gift::Full;
+            }
+            self.end_astray(number, class);
             return Gift::Gone;
         };
         if self.listeners[index].full {

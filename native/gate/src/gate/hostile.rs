@@ -101,6 +101,7 @@ impl<'a> Bench<'a> {
             inode: 0,
             local: ([127, 0, 0, 1], 80).into(),
             owner: std::process::id(),
+            holds: vec![number],
             full: false,
             paused: false,
         });

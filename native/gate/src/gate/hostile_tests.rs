@@ -205,6 +205,7 @@ fn a_listener_that_was_let_go_does_not_wake_the_gate_although_another_process_ha
             inode: 1,
             local: ([127, 0, 0, 1], 81).into(),
             owner: DEAD,
+            holds: Vec::new(),
             full: false,
             paused: false,
         };
@@ -232,6 +233,7 @@ fn a_connection_that_a_worker_hands_over_goes_to_the_listener_of_its_address() {
             inode: 0,
             local: local.parse().unwrap(),
             owner: 0,
+            holds: Vec::new(),
             full: false,
             paused: false,
         };

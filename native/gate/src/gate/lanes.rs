@@ -272,19 +272,25 @@ impl Gate<'_> {
         }
     }
 
-    /// Index of the listener that a connection to this address came from: the one at this very address, else one at all addresses of its
-    /// family, as the kernel chooses too. A server may serve a connection by the listener at which it is accepted, as nginx does.
+    /// Index of the listener that a connection to this address came from.
     pub(super) fn serving(&self, local: SocketAddr) -> Option<usize> {
-        let on_port = |fits: &dyn Fn(IpAddr) -> bool| {
-            let there = |one: &super::Listener| one.local.port() == local.port();
-            self.listeners
-                .iter()
-                .position(|one| there(one) && fits(one.local.ip()))
-        };
-        on_port(&|ip| ip == local.ip())
-            .or_else(|| on_port(&|ip| ip.is_unspecified() && ip.is_ipv4() == local.is_ipv4()))
-            // A transparent proxy's listener has none of its connections' addresses.
-            .or_else(|| on_port(&|_| true))
+        // A transparent proxy's listener has none of its connections' addresses.
+        self.at(local)
+            .or_else(|| self.on_port(local.port(), |_| true))
+    }
+
+    /// Index of the listener at this very address, else of one at all addresses of its family, as the kernel chooses too. A server may
+    /// serve a connection by the listener at which it is accepted, as nginx does.
+    pub(super) fn at(&self, local: SocketAddr) -> Option<usize> {
+        let all = |ip: IpAddr| ip.is_unspecified() && ip.is_ipv4() == local.is_ipv4();
+        self.on_port(local.port(), |ip| ip == local.ip())
+            .or_else(|| self.on_port(local.port(), all))
+    }
+
+    fn on_port(&self, port: u16, fits: impl Fn(IpAddr) -> bool) -> Option<usize> {
+        self.listeners
+            .iter()
+            .position(|one| one.local.port() == port && fits(one.local.ip()))
     }
 
     /// Connections of a class that may still go into service.

@@ -68,8 +68,9 @@ impl Gate<'_> {
         match handshake.owner {
             None => self.on_hello(handshake),
             Some(owner) => {
-                self.on_passed_listener(number, owner);
-                self.close(number);
+                if self.on_passed_listener(number, owner).is_none() {
+                    self.close(number);
+                }
             }
         }
     }
@@ -123,24 +124,27 @@ impl Gate<'_> {
         }
     }
 
-    fn on_passed_listener(&mut self, number: u32, owner: u32) {
+    /// None when it is not taken.
+    fn on_passed_listener(&mut self, number: u32, owner: u32) -> Option<()> {
         let mut bytes = [0; handoff::LONGEST];
         let how = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let received = handoff::receive(self.ledger.borrow(number), &mut bytes, how);
         let Ok((length, Some(socket))) = received else {
-            return;
+            return None;
         };
         let socket = sockets::tamed(socket);
-        if bytes[..length] != handoff::LISTENER {
-            return;
+        if bytes[..length] != handoff::LISTENER || self.has_all_holds() {
+            return None;
         }
-        if let Some(index) = self.listener_of(socket, owner) {
-            let generation = self.shared.header.generation.load(Relaxed);
-            let worker_end = self.ledger.borrow(self.listeners[index].worker_end);
-            let (socket, welcome) = (self.ledger.borrow(number), Welcome { generation }.encode());
-            // A process that has gone meanwhile needs no answer.
-            let _ = handoff::send(socket, &welcome, Some(worker_end), SendFlags::DONTWAIT);
-        }
+        let index = self.listener_of(socket, owner)?;
+        let generation = self.shared.header.generation.load(Relaxed);
+        let worker_end = self.ledger.borrow(self.listeners[index].worker_end);
+        let (socket, welcome) = (self.ledger.borrow(number), Welcome { generation }.encode());
+        // A process that has gone meanwhile needs no answer, and its hold ends at once.
+        let _ = handoff::send(socket, &welcome, Some(worker_end), SendFlags::DONTWAIT);
+        sockets::take_descriptors(socket, false);
+        self.hold(number, index);
+        Some(())
     }
 
     /// Waits at a door no more, until the next regular work, when no descriptor is left for who comes there.

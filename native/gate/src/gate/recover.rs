@@ -7,6 +7,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::net::{getpeername, getsockname};
 use trimtab_wire::shared::{DISPATCHED, FREE};
 
+use super::closed::HOLD;
 use super::{Gate, Listener};
 use crate::ledger::{open_descriptors, Kind};
 use crate::slots::NO_CLASS;
@@ -39,6 +40,7 @@ impl Gate<'_> {
                     let pid = self.ledger.entry(number).with.load(Relaxed);
                     self.workers.insert(pid, number);
                 }
+                Kind::Hold => self.recover_hold(number)?,
                 Kind::Peeking | Kind::Queued => waiting.push(number),
                 Kind::Sending => self.unsure.push(number),
                 Kind::Unknown => self.adopt(number),
@@ -53,6 +55,7 @@ impl Gate<'_> {
             self.beat();
             self.resume(number);
         }
+        self.forget_closed();
         Ok(())
     }
 
@@ -130,12 +133,25 @@ impl Gate<'_> {
                 inode: rustix::fs::fstat(socket).context("listener")?.st_ino,
                 local: local.context("a listener without an address")?,
                 owner: self.ledger.entry(worker_end).with.load(Relaxed),
+                holds: Vec::new(),
                 full: false,
                 paused: false,
             });
         }
         for listener in found {
             self.serve_listener(listener).context("epoll")?;
+        }
+        Ok(())
+    }
+
+    fn recover_hold(&mut self, number: u32) -> anyhow::Result<()> {
+        let listener = self.listener(self.ledger.entry(number).with.load(Relaxed));
+        match listener {
+            Some(index) => {
+                self.watch(number, HOLD).context("epoll")?;
+                self.listeners[index].holds.push(number);
+            }
+            None => self.close(number),
         }
         Ok(())
     }

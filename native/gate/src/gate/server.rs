@@ -12,7 +12,7 @@ use super::{Gate, Listener};
 use crate::ledger::Kind;
 use crate::sockets;
 
-/// Listeners of a gate. nginx with `reuseport` opens one for each port and worker; each takes three descriptors, and a process that was
+/// Listeners of a gate. nginx with `reuseport` opens one for each port and worker; each takes four descriptors, and a process that was
 /// broken into could show new ones for ever.
 const LISTENERS: usize = 512;
 
@@ -115,6 +115,7 @@ impl Gate<'_> {
             inode,
             local,
             owner,
+            holds: Vec::new(),
             full: false,
             paused: false,
         };
@@ -130,33 +131,6 @@ impl Gate<'_> {
         }
         let (gate, workers) = sockets::pair()?;
         Ok((gate.into_raw_fd() as u32, workers.into_raw_fd() as u32))
-    }
-
-    /// The server of a listener is gone: nobody will serve what came to it.
-    fn forget(&mut self, index: usize) {
-        let listener = self.listeners.remove(index);
-        // Another process may have it still, and each connection to it would wake the gate for nothing, again and again.
-        self.unwatch(listener.number);
-        for number in [listener.number, listener.gate_end, listener.worker_end] {
-            self.close(number);
-        }
-        // Its connections end as they would in the kernel's queue of a listener that is closed.
-        let from = |gate: &Self, number: u32| {
-            gate.ledger.entry(number).with.load(Relaxed) == listener.number
-        };
-        for class in 0..self.queues.len() {
-            for number in self.queues[class].members(&self.ledger) {
-                if from(self, number) {
-                    self.abandoned(number);
-                }
-            }
-        }
-        for number in self.peeking.members(&self.ledger) {
-            if from(self, number) {
-                self.end_peek(number);
-                self.close(number);
-            }
-        }
     }
 }
 

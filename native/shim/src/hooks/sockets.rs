@@ -6,7 +6,7 @@ use libc::{epoll_event, sockaddr, socklen_t, FILE};
 
 use super::{hooks, quietly};
 use crate::listener::{self, Peer};
-use crate::{connection, expiry, real, register, switch, table, wake};
+use crate::{connection, expiry, real, rebind, register, switch, table, wake};
 
 /// Closes a number of which something is known, and gives back the slot of its connection.
 fn closing(fd: c_int, close: impl FnOnce() -> c_int) -> c_int {
@@ -108,6 +108,11 @@ fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 hooks! {
+    fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        // SAFETY: the address is what bind(2) asks for, and the call's.
+        |call()| unsafe { rebind::bind(address, length, call) }
+    }
+
     fn listen(fd: c_int, backlog: c_int) -> c_int {
         |call(fd: c_int)| {
             let done = call(switch::tcp(fd));

@@ -26,6 +26,7 @@ pub struct Gate<'a> {
     shared: &'a Shared,
     pub gate_end: OwnedFd,
     pub tcp: OwnedFd,
+    hold: OwnedFd,
     door: Arc<OwnedFd>,
     workers: JoinHandle<Vec<OwnedFd>>,
 }
@@ -67,10 +68,10 @@ pub fn gate_of(shared: &Shared, shows: impl FnOnce()) -> Gate<'_> {
         let welcome = Welcome { generation: 1 }.encode();
         let passed = Some(worker_end.as_fd());
         handoff::send(conversation.as_fd(), &welcome, passed, SendFlags::empty()).unwrap();
-        tcp
+        (tcp, conversation)
     });
     shows();
-    let tcp = greets.join().unwrap();
+    let (tcp, hold) = greets.join().unwrap();
     let there = door.clone();
     let workers =
         std::thread::spawn(move || std::iter::from_fn(|| greet(&there).0).collect::<Vec<_>>());
@@ -78,6 +79,7 @@ pub fn gate_of(shared: &Shared, shows: impl FnOnce()) -> Gate<'_> {
         shared,
         gate_end,
         tcp,
+        hold,
         door,
         workers,
     }
@@ -258,7 +260,7 @@ fn a_server_that_closes_all_numbers_does_not_close_those_of_the_shim() {
         let (listener, gate) = gate(shared);
         gate.served(&listener, 5).close();
         let own = high();
-        assert_eq!(own.len(), 3, "listener, conversation, wake");
+        assert_eq!(own.len(), 4, "listener, hold, conversation, wake");
         for &fd in &own {
             assert_eq!((unsafe { libc::close(fd) }, errno()), (-1, libc::EBADF));
         }
@@ -293,7 +295,7 @@ fn a_server_that_puts_a_file_over_a_number_of_the_shim_has_that_file_to_itself()
         for &fd in &own {
             assert_eq!(unsafe { libc::dup2(servers.as_raw_fd(), fd) }, fd);
         }
-        assert_eq!(high().len(), own.len() + 3, "they have moved");
+        assert_eq!(high().len(), 2 * own.len(), "they have moved");
         assert!(!gate.released().is_empty() && shared.announce_wait());
         gate.served(&listener, 6).close();
         assert_eq!(gate.released(), [6]);
@@ -303,6 +305,30 @@ fn a_server_that_puts_a_file_over_a_number_of_the_shim_has_that_file_to_itself()
         Served::by(&listener).close();
         let said = recv(&ours, &mut [0; 9], RecvFlags::DONTWAIT);
         assert_eq!(said.map(|_| ()), Err(Errno::AGAIN), "nobody wrote there");
+    });
+}
+
+#[test]
+fn the_gate_learns_that_the_last_process_has_closed_a_listener() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let said = || recv(&gate.hold, &mut [0; 9], RecvFlags::DONTWAIT).map(|(length, _)| length);
+        let (mut begins, ends) = std::os::unix::net::UnixStream::pair().unwrap();
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(ends);
+            // The child has the listener until its parent says no more.
+            let _ = std::io::Read::read(&mut begins, &mut [0]);
+            unsafe { libc::_exit(0) };
+        }
+        let copy = listener.try_clone().unwrap();
+        drop(listener);
+        gate.served(&copy, 5).close();
+        drop(copy);
+        assert_eq!(said(), Err(Errno::AGAIN), "a child has it");
+        drop(ends);
+        assert_eq!(unsafe { libc::waitpid(child, null_mut(), 0) }, child);
+        assert_eq!(said(), Ok(0));
     });
 }
 

@@ -254,6 +254,7 @@ pub struct Server {
     pub address: SocketAddr,
     pub listener: TcpListener,
     workers: OwnedFd,
+    _hold: OwnedFd,
     pub talk: OwnedFd,
 }
 
@@ -266,13 +267,17 @@ pub struct Held {
 
 impl Server {
     pub fn start(bench: &Bench) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let workers = register(bench, &listener);
+        Self::with(bench, TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
+    }
+
+    pub fn with(bench: &Bench, listener: TcpListener) -> Self {
+        let (workers, _hold) = register(bench, &listener);
         let talk = bench.hello(None);
         Self {
             address: listener.local_addr().unwrap(),
             listener,
             workers,
+            _hold,
             talk,
         }
     }
@@ -355,13 +360,13 @@ pub fn is_welcome(talk: &OwnedFd) -> bool {
     received.is_ok_and(|(length, _)| Welcome::decode(&bytes[..length]).is_some())
 }
 
-/// Passes a listener to the gate.
-pub fn register(bench: &Bench, listener: &TcpListener) -> OwnedFd {
+/// Passes a listener to the gate: the workers' end, and the conversation for as long as the listener is open.
+pub fn register(bench: &Bench, listener: &TcpListener) -> (OwnedFd, OwnedFd) {
     let talk = bench.hello(Some(listener));
     let mut bytes = [0; handoff::LONGEST];
     let (length, passed) = handoff::receive(talk.as_fd(), &mut bytes, RecvFlags::empty()).unwrap();
     assert!(Welcome::decode(&bytes[..length]).is_some());
-    passed.unwrap()
+    (passed.unwrap(), talk)
 }
 
 /// A client with a source address.

@@ -151,7 +151,7 @@ fn a_connection_that_was_received_and_never_held_gives_its_slot_back() {
 fn processes_that_show_the_same_listener_share_one_dispatch_pair() {
     let bench = Bench::start("share", two_classes());
     let server = Server::start(&bench);
-    let again = register(&bench, &server.listener);
+    let (again, _hold) = register(&bench, &server.listener);
     let _user = client(REST, server.address);
     let mut bytes = [0; trimtab_wire::handoff::LONGEST];
     let flags = rustix::net::RecvFlags::empty();

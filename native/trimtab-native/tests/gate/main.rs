@@ -6,6 +6,8 @@ mod bench;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod listeners;
+#[cfg(test)]
 mod pending_handshakes;
 #[cfg(test)]
 mod protocol;

@@ -55,7 +55,7 @@ fn listeners_without_end_are_not_taken() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let talk = bench.hello(Some(&listener));
         taken += usize::from(crate::bench::is_welcome(&talk));
-        kept.push(listener);
+        kept.push((listener, talk));
     }
     assert_eq!(taken, 512);
     until("the gate answers", || {

@@ -1,0 +1,172 @@
+"""Servers that close a listener under a gate: the port goes and comes with them, and no client waits for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.servers._any_server import AnyServer, listens, under_run
+from tests.servers._asking import PATIENCE_S, Asking, asking, page, pages
+from tests.servers._under_gate import until
+from tests.servers.test_shim_servers import children, program
+from trimtab.testbed._private import free_ports, worker_user
+
+pytestmark = pytest.mark.server
+NGINX = """
+daemon off;
+worker_processes 2;
+{user}
+pid {d}/nginx.pid;
+error_log {d}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {d}; proxy_temp_path {d}; fastcgi_temp_path {d}; uwsgi_temp_path {d}; scgi_temp_path {d};
+  {servers}
+}}
+"""
+PYTHON = """
+import http.server, os, signal, sys, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *_): pass
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        self.wfile.write(b"done")
+        self.asked(self.path)
+    def asked(self, path): pass
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 64
+first, second = map(int, sys.argv[1:])
+"""
+PROCESSES = """
+Server.allow_reuse_port = True
+processes = [os.fork()]
+if processes[0]:
+    processes.append(os.fork())
+if 0 in processes:
+    Server(("127.0.0.1", first), Handler).serve_forever()
+def end(*_):
+    for process in processes:
+        os.kill(process, signal.SIGTERM)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+while True:
+    signal.pause()
+"""
+"""Each process has opened the port for itself."""
+AGAIN = """
+def asked(self, path):
+    if path == "/again":
+        threading.Thread(target=self.server.shutdown).start()
+Handler.asked = asked
+while True:
+    with Server(("127.0.0.1", first), Handler) as server:
+        server.serve_forever()
+"""
+"""The port is closed and opened anew at a request."""
+ANOTHER = """
+def asked(self, path):
+    if path == "/another":
+        threading.Thread(target=Server(("127.0.0.1", second), Handler).serve_forever).start()
+Handler.asked = asked
+Server(("127.0.0.1", first), Handler).serve_forever()
+"""
+"""Another port is opened at a request."""
+
+
+@contextlib.contextmanager
+def python(directory: Path, code: str) -> Iterator[tuple[AnyServer, Sequence[int]]]:
+    """A server of Python's that may listen on two ports."""
+    ports = free_ports(2)
+    command = [sys.executable, "-c", PYTHON + code, *ports]
+    with under_run(command, ports[0], directory, workers=4, more=ports[1:]) as server:
+        yield server, ports
+
+
+def is_refused(port: int) -> bool:
+    """Whether nobody listens there."""
+    with socket.socket() as one:
+        one.settimeout(PATIENCE_S)
+        return one.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
+def listeners(port: int) -> int:
+    """How many sockets listen there."""
+    lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return sum(words[1].endswith(f":{port:04X}") and words[3] == "0A" for words in lines)
+
+
+def test_a_port_that_nginx_gives_up_in_a_reload_is_refused_and_comes_back_in_the_next() -> None:
+    ports = free_ports(2)
+    with tempfile.TemporaryDirectory(prefix="trimtab-server-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        config = directory / "nginx.conf"
+        user = "user {} {};".format(*worker) if (worker := worker_user()) else ""
+
+        def with_ports(*which: int) -> None:
+            listing = (f"server {{ listen 127.0.0.1:{n}; location / {{ return 200 done; }} }}" for n in which)
+            config.write_text(NGINX.format(d=directory, user=user, servers=" ".join(listing)))
+
+        with_ports(*ports)
+        command = [program("nginx"), "-c", config]
+        with under_run(command, ports[0], directory, workers=32, more=ports[1:]) as server:
+            client = Asking(pages(ports[0], "/"), 2)
+            with asking(client):
+                for _ in range(2):
+                    assert pages(ports[1], "/")() == 1
+                    with_ports(ports[0])
+                    server.process.send_signal(signal.SIGHUP)
+                    until(lambda: is_refused(ports[1]), "somebody listens at the port that was given up")
+                    with_ports(*ports)
+                    server.process.send_signal(signal.SIGHUP)
+                    until(lambda: listens(ports[1]), "nginx did not get its port back")
+            assert client.failed == {}
+
+
+def test_clients_are_served_when_one_of_the_processes_ends_that_have_each_opened_the_port(tmp_path: Path) -> None:
+    with python(tmp_path, PROCESSES) as (server, ports):
+        until(lambda: listeners(ports[0]) == 2, "two processes do not listen")
+        ended, stays = children(server)
+        os.kill(ended, signal.SIGTERM)
+        until(lambda: listeners(ports[0]) == 1, "the listener of the process that has ended is there yet")
+        for _ in range(40):
+            assert pages(ports[0], "/")() == 1
+        os.kill(stays, signal.SIGTERM)
+        until(lambda: is_refused(ports[0]), "nobody serves, and clients are not refused")
+
+
+def test_a_server_can_close_its_port_and_open_it_anew_at_once(tmp_path: Path) -> None:
+    with python(tmp_path, AGAIN) as (server, ports):
+        for _ in range(5):
+            assert pages(ports[0], "/again")() == 1
+            # What came before the port was closed may be reset, as without a gate.
+            with contextlib.suppress(ConnectionError):
+                pages(ports[0], "/")()
+            until(lambda: listens(ports[0]), "the port does not come back")
+            assert server.process.poll() is None
+
+
+def test_a_connection_keeps_its_slot_when_its_process_opens_another_port(tmp_path: Path) -> None:
+    with (
+        python(tmp_path, ANOTHER) as (server, ports),
+        socket.create_connection(("127.0.0.1", ports[0]), PATIENCE_S) as kept,
+    ):
+        page(kept, "/another")
+        until(lambda: listens(ports[1]), "no other port")
+        assert pages(ports[1], "/")() == 1
+        until(lambda: server.reading("in_service") == 1, "the connection counts no more, or another one does yet")
+        page(kept, "/")
+        assert server.reading("in_service") == 1
