@@ -170,3 +170,34 @@ def test_a_connection_keeps_its_slot_when_its_process_opens_another_port(tmp_pat
         until(lambda: server.reading("in_service") == 1, "the connection counts no more, or another one does yet")
         page(kept, "/")
         assert server.reading("in_service") == 1
+
+
+SPAWNED = """
+import multiprocessing, signal, socket, sys
+ANSWER = b"HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\nConnection: close\\r\\n\\r\\ndone"
+def serve(listener):
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            if connection.recv(4096):
+                connection.sendall(ANSWER)
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    spawning = multiprocessing.get_context("spawn")
+    with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listener:
+        processes = [spawning.Process(target=serve, args=(listener,), daemon=True) for _ in range(2)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+"""
+
+
+def test_programs_that_python_spawns_with_its_listener_take_connections(tmp_path: Path) -> None:
+    """They are executed after vfork, and what is left open for them Python says by ioctl."""
+    port, code = free_ports(1)[0], tmp_path / "spawned.py"
+    code.write_text(SPAWNED)
+    with under_run([sys.executable, code, port], port, tmp_path, workers=4) as server:
+        for _ in range(10):
+            assert pages(port, "/")() == 1
+        assert server.reading("dispatched") >= 10

@@ -51,7 +51,11 @@ fn directory(address: &SocketAddrUnix) -> Option<&[u8]> {
 /// Has exec close what is kept exactly when it closes all numbers of the listener: without it the next program could not accept there,
 /// and with it a program that is to have nothing of the listener would keep the port.
 pub fn close_with(kept: Number, mut numbers: impl Iterator<Item = Number>) {
-    let closes = |number| fcntl_getfd(number).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC));
+    let closes = |number| match fcntl_getfd(number) {
+        Ok(flags) => flags.contains(FdFlags::CLOEXEC),
+        // A child of vfork has closed it already.
+        Err(_) => true,
+    };
     let flags = match numbers.all(closes) {
         true => FdFlags::CLOEXEC,
         false => FdFlags::empty(),

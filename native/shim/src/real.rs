@@ -100,6 +100,7 @@ functions! {
     sendto(fd: c_int, from: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t;
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
     bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
+    ioctl(fd: c_int, request: libc::Ioctl, argument: *mut c_void) -> c_int;
 }
 
 #[inline]

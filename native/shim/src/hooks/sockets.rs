@@ -15,6 +15,10 @@ fn closing(fd: c_int, close: impl FnOnce() -> c_int) -> c_int {
     if let Some(slot) = slot {
         quietly(|| connection::release(slot));
     }
+    if table::kind(fd) == table::GATED {
+        // In a child of vfork, which closes a number of a listener that its parent keeps.
+        quietly(|| switch::flagged(fd));
+    }
     done
 }
 
@@ -137,7 +141,7 @@ hooks! {
     fn close(fd: c_int) -> c_int {
         |call()| match table::kind(fd) {
             table::UNKNOWN => call(),
-            table::HIDDEN if !table::is_borrowed() => {
+            table::HIDDEN => {
                 // A server that closes every number does not mean ours, of which it knows nothing.
                 real::set_errno(libc::EBADF);
                 -1
@@ -160,7 +164,7 @@ hooks! {
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         |call(first: c_uint, last: c_uint)| {
-            if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || first > last || table::is_borrowed() {
+            if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || first > last {
                 return call(first, last);
             }
             if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 && call(c_uint::MAX, c_uint::MAX) < 0 {
@@ -174,9 +178,6 @@ hooks! {
 
     fn closefrom(first: c_int) -> () {
         |call(first: c_int)| {
-            if table::is_borrowed() {
-                return call(first);
-            }
             // It reports nothing, and where the kernel lacks close_range(2) it does without.
             quietly(|| closing_range(
                 first.max(0).unsigned_abs(),
@@ -203,6 +204,18 @@ hooks! {
 
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
         |call()| controlling(fd, command, call)
+    }
+
+    fn ioctl(fd: c_int, request: libc::Ioctl, argument: *mut c_void) -> c_int {
+        // As of fcntl.
+        |call()| {
+            let done = call();
+            // By these Python has exec close a number, or leave it open.
+            if matches!(request, libc::FIOCLEX | libc::FIONCLEX) && done == 0 {
+                quietly(|| switch::flagged(fd));
+            }
+            done
+        }
     }
 
     fn dup2(fd: c_int, onto: c_int) -> c_int {
