@@ -201,3 +201,33 @@ def test_programs_that_python_spawns_with_its_listener_take_connections(tmp_path
         for _ in range(10):
             assert pages(port, "/")() == 1
         assert server.reading("dispatched") >= 10
+
+
+HAPROXY = """
+global
+  maxconn 100
+defaults
+  mode http
+  timeout client 60s
+  timeout connect 5s
+  timeout server 5s
+frontend pages
+  bind 127.0.0.1:{port}
+  http-request return status 200 content-type text/plain string done
+"""
+
+
+def test_no_client_of_haproxy_waits_for_ever_or_is_lost_when_it_is_reloaded(tmp_path: Path) -> None:
+    """Its next process opens the port beside that of the one before, which closes it then."""
+    port, config = free_ports(1)[0], tmp_path / "haproxy.cfg"
+    config.write_text(HAPROXY.format(port=port))
+    with under_run([program("haproxy"), "-W", "-db", "-f", config], port, tmp_path, workers=2) as server:
+        client = Asking(pages(port, "/"), 6)
+        with asking(client):
+            for _ in range(3):
+                before = set(children(server))
+                server.process.send_signal(signal.SIGUSR2)
+                until(lambda: set(children(server)).isdisjoint(before), "the process before stays")  # noqa: B023
+                dispatched = server.reading("dispatched")
+                until(lambda: server.reading("dispatched") > dispatched + 50, "nobody is served")  # noqa: B023
+        assert client.failed == {}

@@ -28,8 +28,6 @@ _SHIM_LIBC = "musl" if "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE")) 
 """That of this Python, beside which the shim was built."""
 _LONGEST_SHEBANG = 256
 _MOST_INTERPRETERS = 4
-_OPEN_PORTS_ANEW = ("haproxy",)
-"""Programs that open their ports anew (SO_REUSEPORT) when they are reloaded, and close those of before."""
 _NET_BIND_SERVICE = 10
 
 
@@ -48,11 +46,6 @@ def found(name: str, gated: bool) -> Path:
         place = "" if "/" in name else f" in {own.search_path()}"
         raise UsageError(f"no such program: {name!r} is not an executable file{place}")
     path = Path(where).absolute()
-    if gated and path.name in _OPEN_PORTS_ANEW:
-        raise UsageError(
-            f"{path} opens its ports anew when it is reloaded, and clients would wait for ever at those of before, "
-            "which a gate keeps: run it without --gate"
-        )
     _require_loadable(path, gated, _MOST_INTERPRETERS)
     return path
 

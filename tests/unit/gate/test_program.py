@@ -130,14 +130,6 @@ def test_a_program_that_is_linked_with_liburing_is_refused_under_a_gate_alone(tm
     assert program.found(str(other), gated=True) == other
 
 
-def test_a_program_that_opens_its_ports_anew_in_a_reload_is_refused_under_a_gate_alone(tmp_path: Path) -> None:
-    made = linked(tmp_path / "haproxy", b"libc.so.6")
-    said = refused(made, gated=True)
-    assert said.startswith(f"{made} opens its ports anew when it is reloaded")
-    assert "\n" not in said
-    assert program.found(str(made), gated=False) == made
-
-
 @pytest.mark.parametrize("strings_at", [0, 0x4FFF, 0x5100, 2**64 - 1])
 @pytest.mark.parametrize("bytes_more", [0, 2**62, 2**64 - 4096])
 def test_what_a_program_says_of_itself_is_read_within_bounds(
