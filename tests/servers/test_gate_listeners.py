@@ -231,3 +231,35 @@ def test_no_client_of_haproxy_waits_for_ever_or_is_lost_when_it_is_reloaded(tmp_
                 dispatched = server.reading("dispatched")
                 until(lambda: server.reading("dispatched") > dispatched + 50, "nobody is served")  # noqa: B023
         assert client.failed == {}
+
+
+SQUID = """
+http_port 127.0.0.1:{port}
+http_access allow manager
+cache_log {d}/cache.log
+access_log none
+pid_filename none
+coredump_dir {d}
+pinger_enable off
+netdb_filename none
+shutdown_lifetime 0 seconds
+"""
+
+
+def test_squid_gets_its_port_back_that_it_closes_when_it_is_reloaded() -> None:
+    with tempfile.TemporaryDirectory(prefix="trimtab-server-") as name:
+        directory, port = Path(name), free_ports(1)[0]
+        directory.chmod(0o755)
+        config, its = directory / "squid.conf", directory / "its"
+        its.mkdir()
+        its.chmod(0o777)
+        log = its / "cache.log"
+        config.write_text(SQUID.format(port=port, d=its))
+        command = [program("squid"), "-N", "-n", f"test{os.getpid()}", "-f", config]
+        with under_run(command, port, directory, workers=8) as server:
+            for number in range(3):
+                server.process.send_signal(signal.SIGHUP)
+                opened = "Accepting HTTP Socket connections"
+                until(lambda: log.read_text().count(opened) > number + 1, "no reload")  # noqa: B023
+                until(lambda: listens(port), "nobody listens any more")
+            assert server.process.poll() is None
