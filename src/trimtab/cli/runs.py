@@ -216,6 +216,8 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         with alone(plant):
             if not plant.leftover():
                 say(f"run {run.id}: nothing is left to undo{_at_its_end(store, run)}")
+                if run.unfinished:  # the next run would advise the same again
+                    store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
                 return 0
             for note in notes_of(plant):
                 say(f"note: {note}")

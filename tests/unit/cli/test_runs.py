@@ -213,6 +213,14 @@ def test_resume_of_a_run_that_ended_is_a_usage_error(tuned: Trimtab) -> None:
     assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: it is done\n")
 
 
+def test_an_undo_that_finds_nothing_left_of_a_killed_run_is_not_advised_again(tuned: Trimtab, store: Path) -> None:
+    killed(store)
+    said = tuned("runs", "undo", 1)
+    assert (said.code, said.out, said.err) == (0, "run 1: nothing is left to undo\n", "")
+    assert "undone" in tuned("runs", "list").out
+    assert tuned(*TUNE).err == ""
+
+
 def test_undo_takes_away_what_a_run_left(tuned: Trimtab, store: Path) -> None:
     left_behind("a file is left from an earlier run")
     said = tuned("runs", "undo", 1)
