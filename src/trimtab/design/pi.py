@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.design.poles import INSIDE, Loop, horizon, nyquist_distance, radius, stepped
+from trimtab.design.poles import INSIDE, Loop, horizon, nyquist_distance, radii, radius, stepped
 from trimtab.design.specification import Specification, overshoot_ratio, settling_samples
 from trimtab.errors import UsageError
 from trimtab.identification.model import Model
@@ -199,6 +199,7 @@ class _Tried:
     gain: float
     zero: float
     margin: float
+    radius: float
 
 
 class _Search:
@@ -214,8 +215,9 @@ class _Search:
         """The point of a grid with the largest margin that meets the specification, or the one from before."""
         grid_gains, grid_zeros = (axis.ravel() for axis in np.meshgrid(np.sign(self.model.gain) * gains, zeros))
         margins = nyquist_distance(self.model, grid_gains, grid_zeros, _TRIED_POINTS)
+        columns = grid_gains, grid_zeros, margins, radii(self.model, grid_gains, grid_zeros)
         for index in np.argsort(-margins, kind="stable"):
-            point = _Tried(float(grid_gains[index]), float(grid_zeros[index]), float(margins[index]))
+            point = _Tried(*(float(column[index]) for column in columns))
             if best is not None and point.margin <= best.margin:
                 break
             if self.meets(point):
@@ -224,10 +226,9 @@ class _Search:
 
     def meets(self, point: _Tried) -> bool:
         """Whether a point meets the specification; with integral control the steady-state error is then 0."""
-        slowest = radius(self.model, point.gain, point.zero)
-        if slowest >= INSIDE:
+        if point.radius >= INSIDE:
             return False
-        length = max(self.horizon, horizon(slowest)) + 1
+        length = max(self.horizon, horizon(point.radius)) + 1
         response = stepped(self.model, point.gain, point.zero, length)
         settled, over = settling_samples(response, self.specification.band_ratio), overshoot_ratio(response)
         most = self.specification.overshoot_ratio
@@ -256,6 +257,6 @@ def _rounded(best: _Tried, search: _Search) -> tuple[float, float]:
     """Gain and zero in as few digits as still meet the specification, as a person would write them."""
     for digits in (2, 3, 4):
         gain, zero = float(f"{best.gain:.{digits}g}"), round(best.zero, digits)
-        if search.meets(_Tried(gain, zero, best.margin)):
+        if search.meets(_Tried(gain, zero, best.margin, radius(search.model, gain, zero))):
             return gain, zero
     return best.gain, best.zero

@@ -8,7 +8,7 @@ import control
 import numpy as np
 import pytest
 
-from trimtab.design.poles import Loop, characteristic, horizon, nyquist_distance, radius, root_locus
+from trimtab.design.poles import Loop, characteristic, horizon, nyquist_distance, radii, radius, root_locus
 from trimtab.identification.model import Model
 
 LOOPS = [
@@ -49,6 +49,13 @@ def test_every_pole_is_a_root_of_the_characteristic_polynomial(loop: Loop) -> No
         assert abs(np.polyval(characteristic(loop.model, loop.gain, loop.zero), pole)) < 1e-9
     assert len(loop.poles()) == loop.model.order + 1
     assert radius(loop.model, loop.gain, loop.zero) == pytest.approx(loop.radius())
+
+
+@every
+def test_the_slowest_poles_of_many_loops_at_once_are_those_of_each(loop: Loop) -> None:
+    gains, zeros = (axis.ravel() for axis in np.meshgrid([-30.0, 0.0, loop.gain], [0.0, 0.5, loop.zero, 1.0]))
+    each = [radius(loop.model, float(gain), float(zero)) for gain, zero in zip(gains, zeros, strict=True)]
+    assert radii(loop.model, gains, zeros) == pytest.approx(each, rel=1e-6)
 
 
 @every
