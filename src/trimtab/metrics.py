@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 
 from trimtab import discovery
 from trimtab.core import Metric, Plant, Readings, Sensor
 from trimtab.errors import UsageError
+
+_PLANTS, _SENSORS = "trimtab.plants", "trimtab.sensors"
 
 
 @functools.cache
@@ -20,9 +23,35 @@ def known() -> Mapping[str, Metric]:
     Raises:
         ValueError: two declarations of one name differ.
     """
-    plants: list[type[Plant]] = discovery.named("trimtab.plants", "PLANT")
-    sensors: list[type[Sensor]] = discovery.named("trimtab.sensors", "SENSOR")
+    plants: list[type[Plant]] = discovery.named(_PLANTS, "PLANT")
+    sensors: list[type[Sensor]] = discovery.named(_SENSORS, "SENSOR")
     return gathered((*plants, *sensors, *(one for plant in plants for one in plant.own_sensors)))
+
+
+def _declared(name: str) -> Metric | None:
+    """The metric of this name: as those have it that are loaded, since no two differ and to load all takes long."""
+    return _of_loaded(len(sys.modules)).get(name) or known().get(name)
+
+
+@functools.lru_cache(maxsize=1)
+def _of_loaded(modules: int) -> Mapping[str, Metric]:
+    """The metrics of the plants and sensors that are loaded, by name.
+
+    Args:
+        modules: how many modules there are by now: with the next one there may be more metrics.
+    """
+    del modules
+    return {one.name: one for owner in _loaded() for one in owner.metrics}
+
+
+def _loaded() -> Iterator[type[Plant] | type[Sensor]]:
+    """The plants and sensors that are loaded, and the sensors that only such a plant has."""
+    for name, module in list(sys.modules.items()):
+        room = name.rpartition(".")[0]
+        if room == _PLANTS and (plant := getattr(module, "PLANT", None)) is not None:
+            yield from (plant, *plant.own_sensors)
+        elif room == _SENSORS and (sensor := getattr(module, "SENSOR", None)) is not None:
+            yield sensor
 
 
 def gathered(declaring: Iterable[type[Plant] | type[Sensor]]) -> dict[str, Metric]:
@@ -41,14 +70,19 @@ def gathered(declaring: Iterable[type[Plant] | type[Sensor]]) -> dict[str, Metri
 
 def asked(readings: Readings) -> dict[str, float]:
     """Those readings that count what clients ask for."""
-    there = known()
-    return {name: value for name, value in readings.items() if name in there and there[name].asked}
+    return {name: readings[name] for name, one in _of(readings) if one.asked}
 
 
 def failed(readings: Readings) -> dict[str, float]:
     """Those readings that count what failed."""
-    there = known()
-    return {name: value for name, value in readings.items() if name in there and there[name].failed}
+    return {name: readings[name] for name, one in _of(readings) if one.failed}
+
+
+def _of(readings: Readings) -> Iterator[tuple[str, Metric]]:
+    """The readings that are of no class or bin, with what they are of; without those that nobody declares."""
+    for name in readings:
+        if "@" not in name and (one := _declared(name)) is not None:
+            yield name, one
 
 
 def metric(name: str) -> Metric:
@@ -58,12 +92,12 @@ def metric(name: str) -> Metric:
         UsageError: there is none; the message offers the nearest, or all where none is near.
     """
     base, at, class_name = name.partition("@")
-    there = known()
-    if base not in there:
-        close = difflib.get_close_matches(base, there, 1)
+    one = _declared(base)
+    if one is None:
+        close = difflib.get_close_matches(base, there := known(), 1)
         offer = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(there))}"
         raise UsageError(f"unknown metric {name!r}; {offer}")
-    if there[base].per_class != bool(class_name) or (at and not class_name):
-        wanted = f"{base}@CLASS" if there[base].per_class else base
+    if one.per_class != bool(class_name) or (at and not class_name):
+        wanted = f"{base}@CLASS" if one.per_class else base
         raise UsageError(f"unknown metric {name!r}: it is written {wanted}")
-    return there[base]
+    return one

@@ -289,7 +289,6 @@ def _write_report(file: Path, store: Store, run_id: int) -> Path:
 
 def tell_end(store: Store, run_id: int) -> None:
     """Prints the result of a run."""
-    # The judge needs the library of statistics, which takes longer to load than the rest of a run.
     track = importlib.import_module("trimtab.report.track").tracks(store, [run_id])[0]
     lines = importlib.import_module("trimtab.cli._summary").summary(track)
     for line in [*lines, *measured_costs(track.run, track.moves)]:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import stdtrit
-
 from trimtab import codec, discovery
 from trimtab.core import MoveState, Window
 from trimtab.events import UNRESTORED, Event, Note, NoteKind, WindowDone
@@ -165,7 +163,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     mean, n = statistics.fmean(values), len(values)
     if n < 2:
         return Estimate(mean, None, None, n)
-    half = float(stdtrit(n - 1, 0.975)) * statistics.stdev(values) / math.sqrt(n)
+    half = _student(n - 1, 0.975) * statistics.stdev(values) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
 
 
@@ -185,8 +183,15 @@ def ratio(better: Sequence[float], worse: Sequence[float], together: int = 1) ->
     half = 0.0
     if sum(parts) > 0:
         freedom = sum(parts) ** 2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (a, b), strict=True))
-        half = float(stdtrit(freedom, 1 - 0.025 / together)) * math.sqrt(sum(parts))
+        half = _student(freedom, 1 - 0.025 / together) * math.sqrt(sum(parts))
     return Estimate(math.exp(middle), _exp(middle - half), _exp(middle + half), count)
+
+
+def _student(freedom: float, share: float) -> float:
+    """The quantile of Student's t with so many degrees of freedom below which this share is."""
+    from scipy.special import stdtrit  # takes longer to load than all else, and what judges one run does without
+
+    return float(stdtrit(freedom, share))
 
 
 def _exp(value: float) -> float:

@@ -13,7 +13,6 @@ from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
 from trimtab.plants.mariadb.plant import Mariadb
-from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.plants.mariadb.process import MariadbServer
 
 DEFAULTS = PlantDefaults(
@@ -74,5 +73,8 @@ def probe() -> tuple[Finding, ...]:
 @contextlib.contextmanager
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private MariaDB with Debian's settings, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
+
     with MariadbTestbed(MariadbSpec()) as bed:
         yield bed.words

@@ -12,7 +12,6 @@ from trimtab.plants._own_file_plant import add_directory
 from trimtab.plants.php_fpm.attached import LEAST_S
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
-from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 from trimtab.plants.php_fpm.process import FpmMaster
 
 DEFAULTS = PlantDefaults()
@@ -58,5 +57,8 @@ def probe() -> tuple[Finding, ...]:
 @contextlib.contextmanager
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private FPM with Debian's own pool, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
+
     with FpmTestbed(FpmSpec()) as bed:
         yield ("--pid", str(bed.pid))

@@ -11,7 +11,6 @@ from trimtab.plants import _findings
 from trimtab.plants._own_file_plant import add_directory
 from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
-from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 from trimtab.plants.squid.process import SquidMaster
 
 DEFAULTS = PlantDefaults("trust_region", minimize="request_time_s", window="30s", roles=(Role.CACHE,), searched=True)
@@ -60,5 +59,8 @@ def probe() -> tuple[Finding, ...]:
 @contextlib.contextmanager
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private Squid without an origin, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.plants.squid.private import SquidSpec, SquidTestbed
+
     with SquidTestbed(SquidSpec()) as bed:
         yield (*bed.words, "--accept-lost-connections", "--allow-restart")

@@ -10,7 +10,6 @@ from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
 from trimtab.plants.tomcat.findings import chosen, findings
 from trimtab.plants.tomcat.plant import Tomcat
-from trimtab.plants.tomcat.private import TomcatSpec, TomcatTestbed
 from trimtab.plants.tomcat.process import TomcatProcess
 
 DEFAULTS = PlantDefaults()
@@ -46,5 +45,8 @@ def probe() -> tuple[Finding, ...]:
 @contextlib.contextmanager
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private Tomcat with Debian's own connector, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.plants.tomcat.private import TomcatSpec, TomcatTestbed
+
     with TomcatTestbed(TomcatSpec()) as bed:
         yield ("--pid", str(bed.pid))
