@@ -24,11 +24,10 @@ DEBIAN = {"max_children": 5, "pm": 1, "start_servers": 2, "min_spare_servers": 1
 """What Debian ships."""
 WORK = """<?php
 $end = hrtime(true) + 1000000 * (int)$_GET['ms'];
-if (isset($_GET['sleep'])) usleep(1000 * (int)$_GET['ms']);
-while (hrtime(true) < $end);
+while (($left = $end - hrtime(true)) > 0) usleep(intdiv($left, 1000) + 1);
 echo 'done';
 """
-"""A page that works for so many milliseconds; a reload would wake one that sleeps."""
+"""A page that takes so many milliseconds and next to no CPU; it sleeps on where a reload wakes it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Bed(Including):
 
     @property
     def page(self) -> Path:
-        """The page that works."""
+        """The page that takes its time."""
         return self.testbed.directory / "work.php"
 
     def attach(self, clock: Clock | None = None, accept_lost: bool = False) -> PhpFpm:
@@ -73,11 +72,11 @@ class Bed(Including):
         until(said, "the status page does not come")
         return found[0]
 
-    def ask(self, milliseconds: int, sleeping: bool = False) -> str:
-        """One page that works so long, or takes as long and no CPU; what became of it: "done", or the error."""
+    def ask(self, milliseconds: int) -> str:
+        """One page that takes so long; what became of it: "done", or the error."""
         family, address = status.endpoint(self.testbed.listen)
         asked = {"SCRIPT_FILENAME": os.fspath(self.page), "SCRIPT_NAME": "/work.php", "REQUEST_METHOD": "GET"}
-        query = f"ms={milliseconds}" + ("&sleep=1" if sleeping else "")
+        query = f"ms={milliseconds}"
         try:
             with socket.socket(family) as connection:
                 connection.settimeout(PATIENCE_S)
@@ -103,7 +102,7 @@ class Asked:
 
     Args:
         bed: the server.
-        milliseconds: how long each works, one entry for each.
+        milliseconds: how long each takes, one entry for each.
     """
 
     bed: Bed
@@ -127,7 +126,7 @@ class Asked:
 
 @contextmanager
 def private(**fields: object) -> Iterator[Bed]:
-    """A small private FPM with Debian's pool and a page that works."""
+    """A small private FPM with Debian's pool and a page that takes its time."""
     with FpmTestbed(FpmSpec(**fields)) as testbed:  # type: ignore[arg-type]
         bed = Bed(testbed, testbed.spec.pools[0])
         bed.page.write_text(WORK)

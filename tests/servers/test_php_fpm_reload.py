@@ -53,8 +53,8 @@ CHILDREN = (7, 4, 9, 5, 3, 8, 6, 10, 5, 4)
 
 
 def clients() -> tuple[Population, ...]:
-    """Kept connections, one connection per request, and pages of 50 ms of PHP."""
-    short, slow = Url(dynamic_url(cpu_us=1000, memory_kb=100)), Url(dynamic_url(cpu_us=50_000, memory_kb=2000))
+    """Kept connections, one connection per request, and pages of 50 ms, of which PHP computes for 5."""
+    short, slow = Url(dynamic_url(1000, 100)), Url(dynamic_url(cpu_us=5000, memory_kb=2000, wait_us=45_000))
     return (
         Population(
             class_name="busy", pages=(short,), arrivals=Closed(2), session_pages=ENDLESS, think_s=Constant(0.01)

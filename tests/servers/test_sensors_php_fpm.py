@@ -50,7 +50,7 @@ class Clients:
     def _run(self, bed: Bed) -> None:
         while not self._stop.is_set():
             began_s = time.monotonic()
-            assert bed.ask(PAGE_MS, sleeping=True) == "done"
+            assert bed.ask(PAGE_MS) == "done"
             ended_s = time.monotonic()
             self.took_s.append((ended_s, ended_s - began_s))
 

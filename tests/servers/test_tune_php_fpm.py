@@ -30,8 +30,8 @@ KNOB = "max_children"
 
 @pytest.fixture
 def bed() -> Iterator[Bed]:
-    """One whose pages take 20 ms of PHP."""
-    traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url(dynamic_url(20_000, 500)),))
+    """One whose pages take 20 ms, and little CPU."""
+    traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url(dynamic_url(0, 500, wait_us=20_000)),))
     with private() as running, NginxTestbed(NginxSpec(fastcgi=running.testbed.nginx)) as front:
         with LoadRun(f"127.0.0.1:{front.port}", traffic.populations(), 300.0, SystemClock()) as run:
             yield running

@@ -42,7 +42,7 @@ pid = {app}
 maximize = "client_page_rate_hz"
 subject-to = ["client_error_rate_hz<=5"]
 [clients]
-url = "http://127.0.0.1:{port}/work?ms=2&sleep=1"
+url = "http://127.0.0.1:{port}/work?ms=2"
 workload = "closed-loop"
 connections = 4
 think = "20ms"
