@@ -27,7 +27,7 @@ KNOBS = ("table_open_cache", "innodb_buffer_pool_size")
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """One with two clients that never rest."""
+    """One with two clients that rest for 20 ms at a time."""
     over = threading.Event()
     with private(tmp_path_factory.mktemp("state")) as bed:
         bed.sql(
@@ -36,7 +36,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
         def client(number: int) -> None:
             with bed.shop() as shop, shop.cursor() as cursor:
-                while not over.wait(0.002):
+                while not over.wait(0.02):
                     cursor.execute(f"UPDATE t SET v = v + 1 WHERE i = {number}")
                     cursor.execute("SELECT SUM(v) FROM t")
 
