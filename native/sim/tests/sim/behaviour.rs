@@ -1,11 +1,8 @@
 //! What a server and its clients do, one small case each, with times that can be followed by hand.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{population, server, users};
+use crate::common::{population, server, users};
 use trimtab_sim::System;
 use trimtab_wire::sim::Server;
 use trimtab_wire::workload::{Arrivals, Connection, Distribution, Population, Step};

@@ -1,9 +1,6 @@
 //! The simulator agrees with queueing theory where its assumptions hold.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{agrees, population, server, users};
+use crate::common::{agrees, population, server, users};
 use trimtab_wire::workload::Arrivals;
 
 /// Stationary means of M/M/m/K/N without losses: throughput, mean in queue, mean in system.

@@ -1,11 +1,8 @@
 //! A prefork pool, its memory, a lock and a status page, with numbers that can be followed by hand.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{agrees, population, server, users};
+use crate::common::{agrees, population, server, users};
 use proptest::prelude::*;
 use trimtab_sim::System;
 use trimtab_wire::sim::Server;

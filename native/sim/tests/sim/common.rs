@@ -1,6 +1,4 @@
 //! Servers and populations to start from.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-#![allow(dead_code, reason = "every test file uses its own part")]
 
 use trimtab_sim::System;
 use trimtab_wire::sim::Server;

@@ -1,9 +1,6 @@
 //! The shop against theory: laws of closed networks, exact mean value analysis, permits, cache, memory, determinism.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{interval, population};
+use crate::common::{interval, population};
 use trimtab_sim::{answer, Shop};
 use trimtab_wire::graph::{Graph, Page};
 use trimtab_wire::shop::{

@@ -1,11 +1,8 @@
 //! What holds for every server and every traffic: Little's law, conservation, determinism.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{population, ENDLESS};
+use crate::common::{population, ENDLESS};
 use proptest::prelude::*;
 use trimtab_sim::System;
 use trimtab_wire::sim::Server;

@@ -1,11 +1,8 @@
 //! Classes of clients: queues, budgets, and what becomes of a change of them.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{population, run, server, users, ENDLESS};
+use crate::common::{population, run, server, users, ENDLESS};
 use proptest::prelude::*;
 use trimtab_sim::{answer, System};
 use trimtab_wire::sim::{Answer, Class, Order, Server};

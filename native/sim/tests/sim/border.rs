@@ -1,9 +1,6 @@
 //! The border: every bad order is refused with one line, and the conversation goes on.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{population, server, users};
+use crate::common::{population, server, users};
 use trimtab_sim::{answer, Model, System};
 use trimtab_wire::sim::{Answer, Order, Server};
 use trimtab_wire::workload::{Arrivals, Population, Step};
