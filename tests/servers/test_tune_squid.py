@@ -28,7 +28,7 @@ MEASURED = {"request_rate_hz", "hit_ratio", "byte_hit_ratio", "cache_bytes", "cp
 @pytest.fixture
 def bed() -> Iterator[Bed]:
     """One with traffic."""
-    traffic = ClosedLoop(connections=4, think_s=0.01, urls=(Url("/2000/a"), Url("/3000/b")))
+    traffic = ClosedLoop(connections=4, think_s=0.05, urls=(Url("/2000/a"), Url("/3000/b")))
     with (
         private() as running,
         LoadRun(f"127.0.0.1:{running.testbed.port}", traffic.populations(), 300.0, SystemClock()),
