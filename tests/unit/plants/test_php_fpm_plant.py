@@ -152,7 +152,8 @@ def test_who_is_to_have_access_to_a_socket_and_is_gone_is_named(
 ) -> None:
     """FPM's own test passes, and it ended in the first trial, with the sockets that it had open."""
     fpm, main = object.__new__(Attached), tmp_path / "php-fpm.conf"
-    vars(fpm).update(clock=FakeClock(), program=Program(Path("/usr/sbin/php-fpm"), main), loaded=Configuration())
+    program = Program(Path("/usr/sbin/php-fpm"), main)
+    vars(fpm).update(clock=FakeClock(), program=program, loaded=Configuration(), master=MASTER)
     monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
 
     def refused(listen: str, names: str) -> str:
