@@ -102,10 +102,10 @@ def is_refused(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
 
 
-def listeners(port: int) -> int:
-    """How many sockets listen there."""
+def listeners(port: int) -> set[str]:
+    """The sockets that listen there, by their inodes."""
     lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
-    return sum(words[1].endswith(f":{port:04X}") and words[3] == "0A" for words in lines)
+    return {words[9] for words in lines if words[1].endswith(f":{port:04X}") and words[3] == "0A"}
 
 
 def test_a_port_that_nginx_gives_up_in_a_reload_is_refused_and_comes_back_in_the_next() -> None:
@@ -138,10 +138,10 @@ def test_a_port_that_nginx_gives_up_in_a_reload_is_refused_and_comes_back_in_the
 
 def test_clients_are_served_when_one_of_the_processes_ends_that_have_each_opened_the_port(tmp_path: Path) -> None:
     with python(tmp_path, PROCESSES) as (server, ports):
-        until(lambda: listeners(ports[0]) == 2, "two processes do not listen")
+        until(lambda: len(listeners(ports[0])) == 2, "two processes do not listen")
         ended, stays = children(server)
         os.kill(ended, signal.SIGTERM)
-        until(lambda: listeners(ports[0]) == 1, "the listener of the process that has ended is there yet")
+        until(lambda: len(listeners(ports[0])) == 1, "the listener of the process that has ended is there yet")
         for _ in range(40):
             assert pages(ports[0], "/")() == 1
         os.kill(stays, signal.SIGTERM)
@@ -151,11 +151,12 @@ def test_clients_are_served_when_one_of_the_processes_ends_that_have_each_opened
 def test_a_server_can_close_its_port_and_open_it_anew_at_once(tmp_path: Path) -> None:
     with python(tmp_path, AGAIN) as (server, ports):
         for _ in range(5):
+            before = listeners(ports[0])
             assert pages(ports[0], "/again")() == 1
             # What came before the port was closed may be reset, as without a gate.
             with contextlib.suppress(ConnectionError):
                 pages(ports[0], "/")()
-            until(lambda: listens(ports[0]), "the port does not come back")
+            until(lambda before=before: listeners(ports[0]) - before, "the port does not come back")  # type: ignore[misc]
             assert server.process.poll() is None
 
 

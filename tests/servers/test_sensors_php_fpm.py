@@ -184,7 +184,7 @@ def test_the_workers_of_an_ondemand_pool_end_while_it_is_looked_at() -> None:
     with private(pm="ondemand", max_children=10) as bed:
         plant = bed.attach()
         sensors = [one for one in plant.sensors() if isinstance(one, PoolStatus)]
-        clients = [threading.Thread(target=bed.ask, args=(8000, True)) for _ in range(10)]
+        clients = [threading.Thread(target=bed.ask, args=(8000,)) for _ in range(10)]
         for number, one in enumerate(clients, start=1):
             one.start()
             # FPM starts none while one that it has started has yet to take a connection.
