@@ -17,23 +17,10 @@ import pytest
 from tests.servers._any_server import AnyServer, listens, under_run
 from tests.servers._asking import PATIENCE_S, Asking, asking, page, pages
 from tests.servers._under_gate import until
-from tests.servers.test_shim_servers import children, program
+from tests.servers.test_shim_servers import NGINX, children, program
 from trimtab.testbed._private import free_ports, worker_user
 
 pytestmark = pytest.mark.server
-NGINX = """
-daemon off;
-worker_processes 2;
-{user}
-pid {d}/nginx.pid;
-error_log {d}/error.log;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {d}; proxy_temp_path {d}; fastcgi_temp_path {d}; uwsgi_temp_path {d}; scgi_temp_path {d};
-  {servers}
-}}
-"""
 PYTHON = """
 import http.server, os, signal, sys, threading
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -118,7 +105,7 @@ def test_a_port_that_nginx_gives_up_in_a_reload_is_refused_and_comes_back_in_the
 
         def with_ports(*which: int) -> None:
             listing = (f"server {{ listen 127.0.0.1:{n}; location / {{ return 200 done; }} }}" for n in which)
-            config.write_text(NGINX.format(d=directory, user=user, servers=" ".join(listing)))
+            config.write_text(NGINX.format(d=directory, daemon="off", user=user, servers=" ".join(listing)))
 
         with_ports(*ports)
         command = [program("nginx"), "-c", config]

@@ -35,7 +35,7 @@ http {{
   access_log off;
   client_body_temp_path {d}/t; proxy_temp_path {d}/t; fastcgi_temp_path {d}/t;
   uwsgi_temp_path {d}/t; scgi_temp_path {d}/t;
-  server {{ listen 127.0.0.1:{port}; root {d}/www; }}
+  {servers}
 }}
 """
 FPM = """
@@ -77,7 +77,8 @@ def program(*names: str) -> str:
 def nginx(directory: Path, daemon: str = "off") -> Iterator[AnyServer]:
     port, config = free_ports(1)[0], directory / "nginx.conf"
     user = "user {} {};".format(*worker) if (worker := worker_user()) else ""
-    config.write_text(NGINX.format(d=directory, port=port, user=user, daemon=daemon))
+    servers = f"server {{ listen 127.0.0.1:{port}; root {directory}/www; }}"
+    config.write_text(NGINX.format(d=directory, servers=servers, user=user, daemon=daemon))
     with under_run([program("nginx"), "-c", config], port, directory, workers=32) as server:
         yield server
 
@@ -177,11 +178,8 @@ def test_nginx_goes_through_the_gate_without_it_and_through_it_again(directory: 
 def test_each_address_of_one_port_is_answered_with_its_own_pages_when_a_budget_binds(directory: Path) -> None:
     """nginx has a set of virtual servers for each listener, and takes those of the listener at which it accepts."""
     port, config = free_ports(1)[0], directory / "nginx.conf"
-    text = NGINX.format(d=directory, port=port, user="", daemon="off")
-    first = f"server {{ listen 127.0.0.1:{port}; root {directory}/www; }}"
-    assert first in text
     both = (f"server {{ listen 127.0.0.{n}:{port}; location / {{ return 200 {n}; }} }}" for n in (1, 2))
-    config.write_text(text.replace(first, " ".join(both)))
+    config.write_text(NGINX.format(d=directory, servers=" ".join(both), user="", daemon="off"))
     with under_run([program("nginx"), "-c", config], port, directory, workers=2) as server:
 
         def asked(address: str) -> socket.socket:

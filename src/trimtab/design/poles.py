@@ -143,7 +143,7 @@ def radius(model: Model, gain: float, zero: float) -> float:
 
 
 def radii(model: Model, gains: np.ndarray, zeros: np.ndarray) -> np.ndarray:
-    """`radius` of many loops at once, which takes a tenth of the time: the eigenvalues of their companion matrices.
+    """`radius` of many loops at once, which is faster: the eigenvalues of their companion matrices.
 
     Args:
         model: model of the plant.
