@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -145,6 +146,47 @@ def test_a_backup_that_is_under_way_is_not_ended_by_a_restart(run: Run) -> None:
             mariadb.apply({"thread_handling": POOL})
     mariadb.close()
     assert run.pid == run.bed.testbed.pid and not run.snippet.exists()
+
+
+def test_a_backup_without_locks_is_not_ended_by_a_restart_either(run: Run) -> None:
+    mariadb = run.attach()
+    with (run.bed.testbed.data / "ib_logfile0").open("rb") as log:
+        copier = subprocess.Popen(["sleep", "600"], stdin=log)
+    try:
+        with pytest.raises(ApplyLater, match=f"thread_handling were changed: pid {copier.pid} has the redo log"):
+            mariadb.apply({"thread_handling": POOL})
+    finally:
+        copier.kill()
+        copier.wait()
+    assert run.pid == run.bed.testbed.pid and not run.snippet.exists()
+    mariadb.apply({"thread_handling": POOL})
+    mariadb.restore()
+    mariadb.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "runs", "why"),
+    [
+        (("skip-slave-start",), True, "this replica is started with skip-slave-start"),
+        ((), False, "replication is stopped here, and a restart would start it"),
+        ((), True, ""),
+        (("skip-slave-start",), False, ""),
+    ],
+)
+def test_a_replica_that_a_restart_would_stop_or_start_is_not_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], runs: bool, why: str
+) -> None:
+    journals = tmp_path / "journals"
+    journals.mkdir()
+    with private(journals, more=more) as bed, as_service(bed.testbed, tmp_path, monkeypatch) as (service, state):
+        bed.sql(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='nobody'",
+            *(["START SLAVE"] if runs else []),
+        )
+        plant = Run(bed, service, state).attach()
+        with pytest.raises(UsageError, match=why) if why else contextlib.nullcontext():
+            plant.check_permissions()
+        plant.close()
 
 
 def test_a_server_that_does_not_start_with_our_value_is_brought_back_without_it(run: Run) -> None:

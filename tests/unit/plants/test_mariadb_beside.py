@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.unit.plants.test_mariadb import variables
-from tests.unit.plants.test_mariadb_change import CHANGE, MORE, Service, World, attach, begun, fresh
+from tests.unit.plants.test_mariadb_change import CHANGE, MORE, Link, Service, World, attach, begun, fresh
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants.mariadb import restart
+from trimtab.plants.mariadb.link import Rejected
 from trimtab.plants.mariadb.variables import Variable
 
 __all__ = ["fresh"]
@@ -87,3 +89,57 @@ def test_one_of_several_instances_is_asked_what_it_would_read_itself_and_has_our
     found = restart.Service.of(server)
     assert (found.unit, found.options) == ("mariadb@b.service", options)
     assert f"[{restart._group(found.options)}]" == group
+
+
+SKIPS, STOPPED = "this replica is started with skip-slave-start", "replication is stopped here, and a restart would"
+
+
+@pytest.mark.parametrize(
+    ("threads", "files", "unit", "why"),
+    [
+        (("Yes", "Yes"), "--skip-slave-start", (), SKIPS),
+        (("Connecting", "No"), "--skip_slave_start=1", (), SKIPS),
+        (("Yes", "Yes"), "", ("--skip-slave-start",), SKIPS),
+        (("Yes", "Yes"), "--skip-slave-start --skip-slave-start=0", (), ""),
+        (("Yes", "Yes"), "--skip-slave-start", ("--skip-slave-start=OFF",), ""),
+        (("Yes", "Yes"), "--skip-external-locking", (), ""),
+        (("No", "No"), "", (), STOPPED),
+        (("No", "No"), "--skip-slave-start", (), ""),
+    ],
+)
+def test_no_run_that_restarts_begins_on_a_replica_that_would_stop_or_start_by_it(
+    fresh: Callable[[], World],
+    monkeypatch: pytest.MonkeyPatch,
+    threads: tuple[str, str],
+    files: str,
+    unit: tuple[str, ...],
+    why: str,
+) -> None:
+    plant, usual = attach(fresh()), Link.ask
+
+    def ask(link: Link, statement: str, values: Sequence[Any] = ()) -> tuple[tuple[Any, ...], ...]:
+        status = "SHOW ALL SLAVES STATUS" in statement
+        return (("primary", *[""] * 11, *threads, ""),) if status else usual(link, statement, values)
+
+    monkeypatch.setattr(Link, "ask", ask)
+    monkeypatch.setattr(Service, "words", unit)
+    monkeypatch.setattr(restart, "ask", lambda argv, environment: CompletedProcess(argv, 0, files, ""))
+    with pytest.raises(UsageError, match=why) if why else contextlib.nullcontext():
+        plant.check_permissions()
+
+
+def test_a_replica_whose_threads_the_account_may_not_see_is_told_by_their_number(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, usual = attach(fresh()), Link.ask
+
+    def ask(link: Link, statement: str, values: Sequence[Any] = ()) -> tuple[tuple[Any, ...], ...]:
+        if "SHOW ALL SLAVES STATUS" in statement:
+            raise Rejected("Access denied; you need (at least one of) the REPLICA MONITOR privilege(s)")
+        return (("Slaves_running", 1),) if "Slaves_running" in statement else usual(link, statement, values)
+
+    monkeypatch.setattr(Link, "ask", ask)
+    defaults = CompletedProcess((), 0, "--skip-slave-start", "")
+    monkeypatch.setattr(restart, "ask", lambda argv, environment: defaults)
+    with pytest.raises(UsageError, match=SKIPS):
+        plant.check_permissions()

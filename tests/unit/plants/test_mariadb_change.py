@@ -128,6 +128,8 @@ class Link:
             return tuple((name.upper(),) for name in world.read)
         if statement.startswith("SELECT @@GLOBAL."):
             return (tuple(world.values()[one.split("@@GLOBAL.")[1]] for one in statement[7:].split(", ")),)
+        if "information_schema.TABLES" in statement:
+            return ()
         if "VERSION()" in statement:
             return (("10.11.6-MariaDB",),)
         return (("GRANT ALL PRIVILEGES ON *.* TO `root`",),) if "GRANTS" in statement else (("", 5),)
@@ -142,7 +144,7 @@ class Link:
 class Service:
     """The unit that runs it."""
 
-    unit, systemctl, options = r"mariadb@a\x2db.service", "/bin/systemctl", ()
+    unit, systemctl, options, words = r"mariadb@a\x2db.service", "/bin/systemctl", (), ()
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -481,7 +483,7 @@ def test_where_no_requests_can_be_held_back_a_change_is_refused_and_what_was_bef
 
 def test_our_file_that_somebody_has_edited_is_left_alone_also_after_a_failure(tmp_path: Path) -> None:
     restarts = Restarts(
-        SimpleNamespace(),  # type: ignore[arg-type]
+        SimpleNamespace(no_backup=lambda changed: ExitStack()),  # type: ignore[arg-type]
         Service(World(tmp_path)),  # type: ignore[arg-type]
         FakeClock(),
         lambda: None,

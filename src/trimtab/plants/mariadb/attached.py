@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from trimtab.core import Clock, Knob
 from trimtab.core.memory import Need
-from trimtab.errors import ApplyFailed, ApplyLater, NotMeasured, PlantError, UsageError
-from trimtab.plants.mariadb import knobs, memory, variables
+from trimtab.errors import ApplyFailed, ApplyLater, NotMeasured, PlantError, PlantGone, UsageError
+from trimtab.plants.mariadb import backup, knobs, memory, variables
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.link import Link, Rejected, shaped
 from trimtab.plants.mariadb.process import MariadbServer
@@ -29,6 +29,9 @@ _IN_MEMORY = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "
     "WHERE ENGINE = 'MEMORY' AND TABLE_TYPE = 'BASE TABLE' LIMIT 1"
 )
+_REPLICA_THREADS = slice(12, 14)
+"""Columns of SHOW ALL SLAVES STATUS that say of each of a replica's two threads whether it runs."""
+_STOPPED, _RUNNING = "No", ("Yes", "Connecting", "Preparing")
 _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
@@ -107,6 +110,19 @@ class Attached:
         """Those of these knobs that the account may not set, each with the privilege that it lacks."""
         return knobs.unprivileged(names, self.privileges, self.version)
 
+    def grant(self, lacking: Mapping[str, str]) -> str:
+        """Statement that would let this account set these knobs.
+
+        Args:
+            lacking: knob to the privileges that it lacks.
+        """
+        name = self.link.credentials.user
+        needed = sorted({word for one in lacking.values() for word in one.split(", ")})
+        return (
+            f"account {name} may not set {', '.join(sorted(lacking))}: "
+            f"GRANT {', '.join(needed)} ON *.* TO {name}@localhost"
+        )
+
     def look_around(self) -> None:
         """Learns how many connections there were so far, and what else needs memory now.
 
@@ -149,6 +165,7 @@ class Attached:
         """No backup is under way meanwhile, and one that begins waits, where a change would end it.
 
         mariadb-backup copies the redo log from the file that it has opened, and fails where another takes its place.
+        One that takes no locks neither waits nor is seen but by what it has opened.
 
         Raises:
             ApplyLater: one is under way, and takes what it takes.
@@ -165,9 +182,13 @@ class Attached:
         except Rejected as error:
             raise ApplyLater(f"a backup is under way, and would fail if {ends} were changed: {error}") from error
         try:
+            if (pid := backup.copied_by(self.server)) is not None:
+                has = f"pid {pid} has the redo log or the system tablespace open"
+                raise ApplyLater(f"a backup is under way, and would fail if {ends} were changed: {has}")
             yield
         finally:
-            self.tell("BACKUP STAGE END")
+            with contextlib.suppress(PlantGone):  # what has ended holds no backup up
+                self.tell("BACKUP STAGE END")
 
     def tell(self, statement: str) -> None:
         """Sends a statement of which it is not known whether it is taken.
@@ -211,6 +232,22 @@ class Attached:
                 "read_only was set while MariaDB ran, and a restart would let clients write until it is set again: "
                 "tune without --allow-restart, or write it in MariaDB's files and restart it"
             )
+
+    def replicates(self) -> tuple[bool, bool]:
+        """Whether any of the threads by which it is a replica runs, and whether any is stopped.
+
+        An account that may not see them is told only whether one executes what was done elsewhere.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        with contextlib.suppress(Rejected, UsageError, NotMeasured):
+            rows = self.link.ask("SHOW ALL SLAVES STATUS")
+            said = {str(word) for row in rows for word in row[_REPLICA_THREADS]}
+            if said <= {_STOPPED, *_RUNNING}:
+                return bool(said - {_STOPPED}), _STOPPED in said
+        return self._counter("Slaves_running") > 0, False
 
     def word(self, name: str, value: int) -> str:
         """A value as MariaDB writes it.

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
 from trimtab.core.memory import Need, foreseen, overfull
-from trimtab.errors import ApplyRefused, NotMeasured, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyLater, ApplyRefused, NotMeasured, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import make_directory
 from trimtab.plants._returning_plant import ReturningPlant
-from trimtab.plants.mariadb import knobs, response, undo
+from trimtab.plants.mariadb import knobs, response, undo, variables
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
@@ -129,7 +129,7 @@ class Mariadb(ReturningPlant):
                 f"{most} of {allowed} connections were open at a time, and trimtab holds {OURS} while it runs"
             )
         if lacking := self._mariadb.unprivileged(self._knobs):
-            found.append(self._grant(lacking))
+            found.append(self._mariadb.grant(lacking))
         return tuple(found)
 
     def new_sensors(self) -> tuple[Sensor, ...]:
@@ -193,11 +193,11 @@ class Mariadb(ReturningPlant):
         self._mariadb.server.check()
         lacking = self._mariadb.unprivileged(self._knobs)
         if len(lacking) == len(self._knobs):
-            raise UsageError(self._grant(lacking))
+            raise UsageError(self._mariadb.grant(lacking))
         make_directory(self._journal().path.parent)
         if self._restarts is not None:
             self._restarts.permitted()
-            self._mariadb.require_data_kept()
+            self._restarts.require_harmless()
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change; nothing in force is touched.
@@ -216,10 +216,12 @@ class Mariadb(ReturningPlant):
         self._mariadb.look_around()
         self.require_fit({**now, **moved})
         if lacking := self._mariadb.unprivileged(moved):
-            raise ApplyRefused(self._grant(lacking))
+            raise ApplyRefused(self._mariadb.grant(lacking))
         try:
             if self._restarts is not None and self._fixed(moved):
                 self._restarts.permitted()
+                if not self.goes_back({**now, **moved}):
+                    self._restarts.require_harmless()
             live = {name: value for name, value in moved.items() if name not in self._fixed(moved)}
             with self._mariadb.no_backup(moved):
                 journal = self._journal().with_values(now, live)
@@ -310,7 +312,12 @@ class Mariadb(ReturningPlant):
             PlantGone: it has ended.
         """
         now = self._looked_at()
-        self._bring({name: self._start[name] for name in self._set if name not in self._down}, now)
+        back = {name: self._start[name] for name in self._set if name not in self._down}
+        try:
+            self._bring(back, now)
+        except ApplyLater:  # what takes no restart does not wait for one
+            self._bring({name: value for name, value in back.items() if name not in self._fixed(back)}, now)
+            raise
         self._set = {}
         self._tidy()
 
@@ -326,7 +333,7 @@ class Mariadb(ReturningPlant):
         """
         entries = self._journal().entries
         back = {name: self._start[name] for name in self._set if name in entries and name not in self._down}
-        for name, value in _in_order(back, self._known).items():
+        for name, value in variables.in_order(back, self._known).items():
             if self.clock.now_s() <= until_s:
                 self._mariadb.tell(undo.statement(name, replace(entries[name], before=value), self._mariadb.literal))
 
@@ -354,17 +361,24 @@ class Mariadb(ReturningPlant):
 
         Raises:
             UsageError: it may not be done from here; the message says what is needed.
+            ApplyLater: what takes a restart waits for a backup; all else is undone.
             ApplyFailed: something could not be put back.
             PlantGone: it has ended.
         """
+        later: ApplyLater | None = None
         if self._restarts is not None:
             self._restarts.permitted()
-            self._restarts.undo_left()
+            try:
+                self._restarts.undo_left()
+            except ApplyLater as error:
+                later = error
         now, journal = self._mariadb.values(), self._journal()
-        self._mariadb.set(_in_order(journal.left(now), now))
+        self._mariadb.set(variables.in_order(journal.left(now), now))
         self._tidy()
         self._known = self._mariadb.values()
         self._start, self._chosen = dict(self._known), dict(self._known)
+        if later is not None:
+            raise later
 
     def close(self) -> None:
         """Closes the sensors and the connection, without changing the server; may be called twice."""
@@ -398,7 +412,7 @@ class Mariadb(ReturningPlant):
             notes = self._restarts.bring(kept) if kept else self._restarts.put_back()
             now = self._mariadb.values()
             live |= {name: ours[name] for name in ours.keys() - self._fixed(ours) if ours[name] != now[name]}
-        self._mariadb.set(_in_order(live, now))
+        self._mariadb.set(variables.in_order(live, now))
         self._known |= {**values, **live}
         self._unsettled.clear()
         return (*notes, *self._renewed(live))
@@ -484,17 +498,3 @@ class Mariadb(ReturningPlant):
             plant.renew(notes)
         kept = "open connections" if not self._pooled else "connections that are open, and of no pool in front,"
         return (*notes, f"{kept} keep their {', '.join(copied)}")
-
-    def _grant(self, lacking: Mapping[str, str]) -> str:
-        """Statement that would let this account set these knobs."""
-        name = self._mariadb.link.credentials.user
-        needed = sorted({word for one in lacking.values() for word in one.split(", ")})
-        return (
-            f"account {name} may not set {', '.join(sorted(lacking))}: "
-            f"GRANT {', '.join(needed)} ON *.* TO {name}@localhost"
-        )
-
-
-def _in_order(values: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """The values in an order in which memory is given back before it is taken."""
-    return dict(sorted(values.items(), key=lambda one: one[1] > now[one[0]]))

@@ -11,15 +11,25 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trimtab import own
 from trimtab.core import Clock, give_up
-from trimtab.errors import ApplyFailed, ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.errors import (
+    ApplyFailed,
+    ApplyLater,
+    ApplyRefused,
+    NotMeasured,
+    PlantError,
+    PlantGone,
+    TrimtabError,
+    UsageError,
+)
 from trimtab.plants import _own_file
 from trimtab.plants._program import ask
+from trimtab.plants.mariadb import knobs
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.process import MariadbServer
@@ -31,6 +41,9 @@ NAME = "zz-trimtab.cnf"
 _UNIT = re.compile(r"/([\w@.\\:-]+\.service)$", re.MULTILINE)
 _OPTION = re.compile(r"--(?:no-defaults\b|defaults-(?:extra-file|file|group-suffix)=[^\s\"';]+)")
 _SUFFIX = "--defaults-group-suffix="
+_WORD = re.compile(r"--[^\s\"';]+")
+_STAYS_STOPPED = re.compile(r"--(?:loose-)?skip-(?:slave|replica)-start(?:=(\w+))?")
+"""Has a replica that is started not replicate until somebody says so; no variable tells of it."""
 _SET = re.compile(r"^(\w+) = (\S+)$", re.MULTILINE)
 _PATIENCE_S = 1800.0
 """As long as Debian's unit gives MariaDB to end and to start together."""
@@ -45,11 +58,13 @@ class Service:
         systemctl: the program that restarts it.
         options: the unit's options on MariaDB's configuration, as for one of several instances; none as Debian ships
             it.
+        words: all options that the unit's own lines have.
     """
 
     unit: str
     systemctl: str
     options: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
     @staticmethod
     def of(server: MariadbServer) -> Service:
@@ -69,7 +84,8 @@ class Service:
         if service.main_pid() != server.pid:
             raise UsageError(f"{server} is not the main process of {service.unit}, so it is not restarted from here")
         started = service._asked("show", "--property=ExecStart", "--property=Environment", service.unit)
-        return replace(service, options=tuple(dict.fromkeys(_OPTION.findall(started))))
+        options = tuple(dict.fromkeys(_OPTION.findall(started)))
+        return replace(service, options=options, words=tuple(_WORD.findall(started)))
 
     def main_pid(self) -> int:
         """The process that the unit runs now; 0 for none."""
@@ -148,6 +164,33 @@ class Restarts:
             raise UsageError(f"{self.directory} is not there: name an included directory by --snippet-directory")
         _own_file.writable(self.path, self.written)
 
+    def require_harmless(self) -> None:
+        """Makes sure that a restart loses no data, and has a replica go on as it does now.
+
+        Raises:
+            UsageError: it does not.
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        self.attached.require_data_kept()
+        runs, stopped = self.attached.replicates()
+        if not (runs or stopped):
+            return
+        # The last one counts, and the command line comes after the files.
+        words = (word.lower().replace("_", "-") for word in (*self._defaults(), *self.service.words))
+        said = [found[1] for word in words if (found := _STAYS_STOPPED.fullmatch(word))]
+        skips = bool(said) and said[-1] not in ("0", "off", "false")
+        if runs and skips:
+            raise UsageError(
+                "this replica is started with skip-slave-start, so it would not replicate after a restart: tune "
+                "without --allow-restart"
+            )
+        if stopped and not skips:
+            raise UsageError(
+                "replication is stopped here, and a restart would start it: tune without --allow-restart, or write "
+                "skip-slave-start in MariaDB's files"
+            )
+
     def bring(self, values: Mapping[str, int]) -> tuple[str, ...]:
         """Writes our file, and restarts, or puts everything back.
 
@@ -182,10 +225,13 @@ class Restarts:
             try:
                 self._restart()
                 self._require_in_force(values)
+            except ApplyLater as error:
+                self._file_back(before, was, error)
+                raise
             except BaseException as error:
                 self._file_back(before, was, error)
                 try:
-                    self._restart()
+                    self._restart(at_once=True)
                 except (TrimtabError, OSError) as second:
                     give_up(error, str(error), [f"{second}; {self.path} is as it was"])
                 self._set_again(live, clients)
@@ -201,12 +247,14 @@ class Restarts:
         Raises:
             UsageError: somebody has edited our file, which is left alone, or it cannot be put back.
             OSError: it cannot be put back.
+            ApplyLater: a backup is under way; nothing was put back.
             ApplyFailed: MariaDB did not come back.
         """
         if self.written is None and not self.stale:
             return ()
-        self.stale = True
-        self.put_file_back()
+        with self._no_backup():
+            self.stale = True
+            self.put_file_back()
         return self.restart()
 
     def put_file_back(self) -> None:
@@ -274,13 +322,15 @@ class Restarts:
         What is in force need not be what the file says: a run may have been killed between the two.
 
         Raises:
+            ApplyLater: it has to be restarted, and a backup is under way; the file stays.
             ApplyFailed: MariaDB did not come back, or does not take what was set before.
         """
         lost = self.attached.set_again(self.forgotten())
         self.live.settled()
         if self.left():
             read = self.attached.has_read(NAME)
-            _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
+            with self._no_backup() if read else contextlib.nullcontext():
+                _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
             if read:
                 self.restart()
         if lost:
@@ -293,6 +343,7 @@ class Restarts:
             What the user should know.
 
         Raises:
+            ApplyLater: a backup is under way; it was not restarted.
             ApplyFailed: it did not come back in time.
         """
         notes: list[str] = []
@@ -326,14 +377,21 @@ class Restarts:
         self.live.keep(self.attached.server, {**live, **before})
         return live, clients
 
-    def _restart(self) -> None:
+    def _restart(self, at_once: bool = False) -> None:
         """Restarts MariaDB, and talks to the new server as soon as that answers.
 
+        Args:
+            at_once: whatever is under way, as what is in force may not serve.
+
         Raises:
+            ApplyLater: a backup is under way; it was not asked to.
             ApplyFailed: it did not come back in time.
         """
-        old, self.stale = self.attached.server, True
-        self.service.restart()
+        old = self.attached.server
+        # A backup may have begun since the change was prepared.
+        with contextlib.nullcontext() if at_once else self._no_backup():
+            self.stale = True
+            self.service.restart()
         deadline_s = self.clock.now_s() + _PATIENCE_S
         while not self._answers(old):
             if self.service.failed():
@@ -342,6 +400,21 @@ class Restarts:
                 raise ApplyFailed(f"{self.service.unit} did not answer within {_PATIENCE_S:g} s of its restart")
             self.clock.sleep(0.1)
         self.stale = False
+
+    @contextlib.contextmanager
+    def _no_backup(self) -> Iterator[None]:
+        """No backup that a restart would end is under way meanwhile; of a MariaDB that has ended none is.
+
+        Raises:
+            ApplyLater: one is, or it is not known.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                with contextlib.suppress(PlantGone):
+                    stack.enter_context(self.attached.no_backup(knobs.AT_RESTART))
+            except (NotMeasured, UsageError) as error:
+                raise ApplyLater(str(error)) from error
+            yield
 
     def _file_back(self, before: str | None, was: str | None, why: BaseException) -> None:
         """Puts back the text of our file before a change that did not take.
@@ -404,16 +477,19 @@ class Restarts:
         Raises:
             ApplyRefused: it would not.
         """
-        exe = self.attached.server.exe
-        require_trusted(exe)
-        answer = ask([str(exe), *self.service.options, "--print-defaults"], {})
-        pairs = (word.removeprefix("--").partition("=")[::2] for word in answer.stdout.split())
+        pairs = (word.removeprefix("--").partition("=")[::2] for word in self._defaults())
         read = {name.replace("-", "_"): value for name, value in pairs}
         for name, value in values.items():
             if read.get(name) != value:
                 raise ApplyRefused(
                     f"MariaDB would not read {name} = {value} from {self.path}: it is not included last"
                 )
+
+    def _defaults(self) -> list[str]:
+        """The options that MariaDB would be started with, by its program's own account of the files that it reads."""
+        exe = self.attached.server.exe
+        require_trusted(exe)
+        return ask([str(exe), *self.service.options, "--print-defaults"], {}).stdout.split()
 
 
 def _group(options: Sequence[str]) -> str:

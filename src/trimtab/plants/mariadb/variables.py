@@ -82,6 +82,16 @@ def values(link: Link, there: Mapping[str, Variable]) -> dict[str, int]:
     return {name: number(value, one.choices) for (name, one), value in zip(there.items(), row, strict=True)}
 
 
+def in_order(values: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """Values to set, in an order in which memory is given back before it is taken.
+
+    Args:
+        values: variable to value.
+        now: what is in force.
+    """
+    return dict(sorted(values.items(), key=lambda one: one[1] > now[one[0]]))
+
+
 def number(value: object, choices: tuple[str, ...] = ()) -> int:
     """A value as a number; of a choice its index.
 
