@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ RESUMED = (("tune",), ("guarantee",))
 """The verbs whose runs can be resumed, but for those that identify: their `run` takes the run that was killed."""
 CHANGING = (Mode.APPROVE, Mode.AUTONOMOUS)
 """The modes that change something."""
+_MOST_TURNS = 5
+"""How often a plant is attached, where others come and go."""
 _ENDING_S = 3.0
 """How long another run is waited for that may be just ending, as the one of `trimtab run` that the user has ended."""
 
@@ -49,64 +51,96 @@ def attached_as_found(args: argparse.Namespace, mode: Mode, resumed: bool) -> It
         UsageError: none is named, it cannot be used from here, or what a killed run left cannot be undone.
         StoreError: whether one has left something cannot be known; said after all else that may be wrong.
     """
-    unknown: StoreError | None = None
-    try:
-        if not resumed and mode in CHANGING:
+    unknown = list[StoreError]()
+
+    def undo() -> None:
+        unknown.clear()
+        try:
             _undo_killed(args)
-    except StoreError as error:
-        unknown = error
-    with _attached_alone(args) if mode in CHANGING else attached(args) as plant:
-        if unknown is not None:
+        except StoreError as error:
+            unknown.append(error)
+
+    before = (lambda: None) if resumed else undo
+    with attached_alone(lambda: attached(args), before) if mode in CHANGING else attached(args) as plant:
+        if unknown:
             plant.check_permissions()
-            raise unknown
+            raise unknown[0]
         yield plant
 
 
 @contextlib.contextmanager
-def _attached_alone(args: argparse.Namespace) -> Iterator[Plant]:
-    """The plant that the arguments name, from whose servers this user's other runs are kept off.
+def attached_alone(
+    attach: Callable[[], contextlib.AbstractContextManager[Plant]],
+    before: Callable[[], None] = lambda: None,
+    look: Callable[[Plant], None] = lambda plant: None,
+) -> Iterator[Plant]:
+    """A plant from whose servers this user's other runs are kept off.
 
-    It is attached anew where another run had to be waited for, whose trial would be taken for the operator's choice.
+    It is attached anew where another run had them meanwhile, whose trial would be taken for the operator's choice.
+
+    Args:
+        attach: attaches to it.
+        before: called before that, each time.
+        look: given it before the others are kept off, each time; may refuse it.
 
     Raises:
-        UsageError: none is named, it cannot be used from here, or another run changes it.
+        UsageError: it cannot be used from here, or another run changes it.
     """
-    while True:
-        with attached(args) as plant, alone(plant) as at_once:
-            if at_once:
-                yield plant
-                return
+    for left in reversed(range(_MOST_TURNS)):
+        before()
+        since_ns = last_turn_ns()
+        with attach() as plant:
+            look(plant)
+            with alone(plant, since_ns) as unmoved:
+                if unmoved or not left:
+                    yield plant
+                    return
+
+
+def last_turn_ns() -> int | None:
+    """When one of this user's runs began or ended last, by the directory of their locks; None where none ever has."""
+    try:
+        return own.transient("runs").stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 @contextlib.contextmanager
-def alone(plant: Plant) -> Iterator[bool]:
+def alone(plant: Plant, since_ns: int | None) -> Iterator[bool]:
     """Keeps this user's other runs off these servers while it lasts, also those that are stored elsewhere.
 
     Where the directory of the locks cannot be written, as in a unit that may write only what it names, nobody is kept
-    out; those of the same store find one another all the same. Gives whether none had to be waited for.
+    out; those of the same store find one another all the same. Gives whether what the plant has read of its servers
+    is what they have now: no run had to be waited for, and none has begun or ended meanwhile, as far as is known.
+
+    Args:
+        plant: the servers.
+        since_ns: `last_turn_ns` before the plant looked at them.
 
     Raises:
         UsageError: another run changes one of them.
     """
-    directory, locks, at_once = own.transient("runs"), dict[Path, int](), True
+    directory, locks, unmoved = own.transient("runs"), dict[Path, int](), True
+    as_then = last_turn_ns() == since_ns
     try:
         for part in (part for part in plant.parts or (plant,) if part.pid is not None):
             path = directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"
             if path in locks:
                 continue  # another pool of the same server
+            alike = as_then and not os.path.lexists(path)  # that of one that was killed is there and not held
             try:
                 directory.mkdir(mode=0o700, exist_ok=True)
                 require_trusted(directory)
                 lock = held(path, 0.0)
                 if lock is None:
-                    at_once, lock = False, held(path, _ENDING_S)
+                    lock = held(path, _ENDING_S)
             except (OSError, UsageError):
                 continue
             if lock is None:
                 part.check_permissions()  # which may know better who it is
                 raise UsageError(f"another trimtab changes {part.name} (pid {part.pid}): end it first")
-            locks[path] = lock
-        yield at_once
+            locks[path], unmoved = lock, unmoved and alike
+        yield unmoved
     finally:
         for path, lock in locks.items():
             with contextlib.suppress(OSError):
@@ -200,7 +234,7 @@ def _undo_killed(args: argparse.Namespace) -> None:
     with contextlib.closing(Store(args.store or default_path(), create=False)) as store:
         if not any(run.unfinished and _changes(run) for run in store.unended()):
             return
-        with _attached_alone(args) as plant:
+        with attached_alone(lambda: attached(args)) as plant:
             there = [(part, killed) for part in _parts(plant) if (killed := _killed(store, part))]
             if there:
                 require_alone(store, plant)

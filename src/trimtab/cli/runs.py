@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._leftovers import RESUMED, alone, identifies, require_alone
+from trimtab.cli._leftovers import RESUMED, attached_alone, identifies, require_alone
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -205,25 +205,40 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         raise UsageError(f"run {run.id} is still running: end it first")
     again = _command(run, args.pid, UNDONE)[1]
     again.undo = True
-    with _attached(again, args.pid) as plant:
+
+    def look(plant: Plant) -> None:
         if not plant.lasting:
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
-        if args.script:
+        if not args.script:
+            require_alone(store, plant)
+
+    if args.script:
+        with _attached(again, args.pid) as plant:
+            look(plant)
             # A path in it may have bytes that are no characters, which the shell is to get as they are.
             sys.stdout.buffer.write(os.fsencode(plant.undo_script()))
-            return 0
-        require_alone(store, plant)
-        with alone(plant):
-            if not plant.leftover():
-                say(f"run {run.id}: nothing is left to undo{_at_its_end(store, run)}")
-                if run.unfinished:  # the next run would advise the same again
-                    store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
-                return 0
-            for note in notes_of(plant):
-                say(f"note: {note}")
-            before = plant.configuration()
-            plant.undo_leftover()
-            now, knobs = plant.configuration(), plant.knobs()
+        return 0
+    with attached_alone(lambda: _attached(again, args.pid), look=look) as plant:
+        _put_back(store, run, plant)
+    return 0
+
+
+def _put_back(store: Store, run: Run, plant: Plant) -> None:
+    """Puts back the configuration from before a run on its servers, and says so.
+
+    Raises:
+        TrimtabError: the plant refused.
+    """
+    if not plant.leftover():
+        say(f"run {run.id}: nothing is left to undo{_at_its_end(store, run)}")
+        if run.unfinished:  # the next run would advise the same again
+            store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
+        return
+    for note in notes_of(plant):
+        say(f"note: {note}")
+    before = plant.configuration()
+    plant.undo_leftover()
+    now, knobs = plant.configuration(), plant.knobs()
     began = run.plan.initial.items()
     kept = {name: value for name, value in began if now.get(name) not in (value, before.get(name))}
     earlier = f"; it began with {in_words(kept, knobs)}, which is undone too" if kept else ""
@@ -231,7 +246,6 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
     finally:  # what was done is said, also where it cannot be stored
         say(f"run {run.id}: undone; in force now: {in_words(now, knobs)}{earlier}")
-    return 0
 
 
 def _at_its_end(store: Store, run: Run) -> str:

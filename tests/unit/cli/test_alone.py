@@ -14,7 +14,7 @@ import pytest
 
 from tests._memory_plant import MemoryPlant
 from tests.unit.cli.conftest import Said, Trimtab
-from trimtab.cli._leftovers import alone, require_alone
+from trimtab.cli._leftovers import alone, last_turn_ns, require_alone
 from trimtab.core import Plant
 from trimtab.errors import UsageError
 from trimtab.plants._stack import Stack
@@ -204,7 +204,7 @@ def test_a_run_that_is_stored_elsewhere_is_found_too(
     assert trimtab(*TUNE).code == 0
     monkeypatch.setattr("trimtab.cli._leftovers._ENDING_S", 0.0)
     memory = sys.modules["trimtab.plants.memory"].PLANT
-    with alone(memory()):
+    with alone(memory(), last_turn_ns()):
         said = trimtab(*words)
         assert (said.code, said.err) == (2, "trimtab: another trimtab changes memory (pid 7): end it first\n")
         assert trimtab(*TUNE, "--mode", "observe").code == 0, "which changes nothing"
@@ -217,7 +217,7 @@ def test_a_run_that_is_just_ending_is_waited_for_and_what_it_had_on_trial_is_not
     """As the controller of `trimtab run` is, once `keep-alive set` has taken the time from it."""
     assert trimtab(*TUNE).code == 0
     memory, in_force = sys.modules["trimtab.plants.memory"].PLANT, {"workers": 30}
-    ending, waits = alone(memory()), list[float]()
+    ending, waits = alone(memory(), last_turn_ns()), list[float]()
 
     def attached(plant: MemoryPlant) -> None:
         MemoryPlant.__init__(plant)
@@ -236,6 +236,58 @@ def test_a_run_that_is_just_ending_is_waited_for_and_what_it_had_on_trial_is_not
     assert Store(store).run(2).plan.initial["workers"] == 10
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_that_ends_while_another_attaches_is_not_taken_for_the_operator(
+    killed: bool,
+    server: None,
+    trimtab: Trimtab,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert trimtab(*TUNE).code == 0
+    memory, in_force = sys.modules["trimtab.plants.memory"].PLANT, {"workers": 30}
+    ending = alone(memory(), last_turn_ns())
+
+    def attached(plant: MemoryPlant) -> None:
+        MemoryPlant.__init__(plant)
+        plant.values |= in_force
+        if in_force["workers"] == 30:  # it ends right after it was looked at
+            in_force["workers"] = 10
+            if killed:
+                goes_on(store, alive=False)
+            ending.__exit__(None, None, None)
+
+    assert ending.__enter__()
+    if killed:
+        goes_on(store)
+    os.utime(tmp_path / "transient-runs", (0, 0))  # a clock's ticks may be longer than all this takes
+    monkeypatch.setattr(memory, "__init__", attached)
+    said = trimtab(*TUNE)
+    assert (said.code, "run 1 was killed before its end" in said.err) == (0, killed), said.err
+    assert Store(store).run(2).plan.initial["workers"] == 10
+
+
+def test_an_undo_looks_anew_at_what_a_run_has_left_that_ended_while_it_attached(
+    server: None, trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trimtab(*TUNE).code == 0
+    memory, looks = sys.modules["trimtab.plants.memory"].PLANT, list[int]()
+    ending = alone(memory(), last_turn_ns())
+
+    def attached(plant: MemoryPlant) -> None:
+        MemoryPlant.__init__(plant)
+        looks.append(1)
+        if len(looks) == 1:
+            ending.__exit__(None, None, None)
+
+    assert ending.__enter__()
+    os.utime(tmp_path / "transient-runs", (0, 0))
+    monkeypatch.setattr(memory, "__init__", attached)
+    assert trimtab("runs", "undo", 1).code == 0
+    assert len(looks) == 2
+
+
 def test_a_run_leaves_no_lock(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
     assert trimtab(*TUNE).code == 0
     assert not list((tmp_path / "transient-runs").iterdir())
@@ -248,9 +300,9 @@ def test_two_pools_of_one_server_are_no_two_runs(
     pools = MemoryPlant(), MemoryPlant()
     pools[0].tier, pools[1].tier = "www", "shop"
     with (
-        alone(Stack(*pools)),
+        alone(Stack(*pools), last_turn_ns()),
         pytest.raises(UsageError, match="another trimtab changes memory"),
-        alone(MemoryPlant()),
+        alone(MemoryPlant(), last_turn_ns()),
     ):
         pass
     assert not list((tmp_path / "transient-runs").iterdir())
