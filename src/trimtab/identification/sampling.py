@@ -3,6 +3,7 @@
 A window in which a class had no dispatch has no delay, and an equation of order n takes n + 1 windows in a row. With
 a share p of windows that have their delays, N of them give about N p^(n+1) equations. Dispatches come by themselves,
 so a window that is k times as long is without one with the k-th power of the probability: p' = 1 - (1 - p)^k.
+Where a class had none in any window, or nobody waited, no period is known to mend that.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from trimtab.core import Knob, Window
+from trimtab.core import Knob, Window, of_class
 from trimtab.identification.order import least_equations
-from trimtab.identification.signals import Pair, needed
+from trimtab.identification.signals import Kind, Pair, needed
 from trimtab.units import format_duration
 
 LOOK = 12
@@ -27,7 +28,7 @@ def too_short(
     period_s: float,
     orders: Sequence[int],
 ) -> str:
-    """Why too few windows will be of use, and which period would do; empty while that is not known to be so.
+    """Why too few windows will be of use, and what would mend it; empty while that is not known to be so.
 
     Args:
         pair: the input and the output.
@@ -44,6 +45,8 @@ def too_short(
     share = min(0.99, (least_equations(widest) / in_all) ** (1 / needed(pair.kind, widest)))
     if used >= LOOK * share - 2 * math.sqrt(LOOK * share * (1 - share)):
         return ""
+    if not used and (why := _unloaded(pair, windows)):
+        return f"in the first {LOOK} windows of {format_duration(period_s)} {why}"
     # Half a window where none had its delays: the thirteenth may have them though twelve had not.
     found = max(used, 0.5) / LOOK
     longer_s = period_s * math.log(1 - share) / math.log(1 - found)
@@ -52,3 +55,16 @@ def too_short(
         f"dispatches in a class has no delay: with a period of {format_duration(math.ceil(longer_s))}"
         f"{' or more' if not used else ''} enough of them would"
     )
+
+
+def _unloaded(pair: Pair, windows: Sequence[Window]) -> str:
+    """Why none of these windows can be used, where longer ones need not help; empty where they may."""
+    names = (pair.upper,) if pair.kind is Kind.ABSOLUTE else (pair.upper, pair.lower)
+    seen = {name: [window.readings.get(of_class(pair.delay, name)) for window in windows] for name in names}
+    if silent := [name for name, delays in seen.items() if not any(one is not None for one in delays)]:
+        problem = next((one for window in windows for one in window.problems), "")
+        why = problem or "none of its connections was dispatched: identify it under its usual load"
+        return f"no delay of {' nor of '.join(silent)} was seen: {why}"
+    if pair.kind is not Kind.ABSOLUTE and not any(seen[pair.upper]):
+        return f"nobody of {pair.upper} waited: load the server until connections wait"
+    return ""
