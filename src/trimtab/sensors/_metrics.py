@@ -10,7 +10,13 @@ ACCEPT_QUEUE_LENGTH = Metric(
 )
 SERVICE_TIME = Metric("service_time_s", "s", "mean time from a request's start in a worker to its reply's end", "ST")
 BURST_LENGTH = Metric("burst_length", "requests", "requests served per connection accepted", "BL")
-RESPONSE_TIME = Metric("response_time_s", "s", "server-side time per page, AQT + BL x ST, Eq. (1) of liu2003", "RT")
+RESPONSE_TIME = Metric(
+    "response_time_s",
+    "s",
+    "server-side time per page, AQT + BL x ST, Eq. (1) of liu2003; of PHP-FPM and Tomcat per request, by Little's "
+    "law, of MariaDB per statement",
+    "RT",
+)
 REQUEST_TIME = Metric(
     "request_time_s", "s", "mean server-side time per request with its share of the waiting, AQT / BL + ST"
 )

@@ -194,6 +194,7 @@ def test_observe_reads_and_stores_nothing_unless_asked(trimtab: Trimtab, store: 
     said = trimtab("observe", "memory", "--duration", "15s", "--all")
     assert said.code == 0
     assert "response_time_s (RT)" in said.out
+    assert "by Little's law, of MariaDB per statement" in " ".join(said.out.split())
     assert not store.exists()
     trimtab("observe", "memory", "--duration", "15s", "--store", tmp_path / "kept.sqlite")
     kept = Store(tmp_path / "kept.sqlite")
