@@ -12,16 +12,19 @@ have in places of other things: a plan's `guarantee`, the host's `workload` and 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from trimtab import codec
 from trimtab.core import Move, Role
-from trimtab.errors import StoreError
+from trimtab.errors import StoreError, UsageError
 from trimtab.events import NoteKind, Status
 from trimtab.processes import Process
 from trimtab.records import GUARANTEE, Plan
+from trimtab.trust import printable
 
 VERSION = 3
 _TABLES = """
@@ -54,8 +57,29 @@ CREATE TABLE checkpoints (
     run INTEGER NOT NULL REFERENCES runs (id), idx INTEGER NOT NULL, sequence INTEGER NOT NULL, past TEXT NOT NULL,
     PRIMARY KEY (run, idx)) WITHOUT ROWID
 """
+_ALWAYS = frozenset({"runs", "windows", "moves", "notes"})
+"""Tables that a store of each version has."""
 _ROLES = {"MaxRequestWorkers": Role.WORKER_LIMIT, "workers": Role.WORKER_LIMIT, "KeepAliveTimeout": Role.KEEP_ALIVE}
 """Native name to role of the knobs in stores that were written before knobs had roles; budgets carry a class."""
+
+
+def require_store(db: sqlite3.Connection, path: Path) -> None:
+    """Makes sure that an open file is a run store of whatever version, or has nothing in it yet; else it is closed.
+
+    Raises:
+        UsageError: it is something else; nothing of it is changed.
+        sqlite3.Error: it cannot be read.
+    """
+    try:
+        there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        ours = not there or there >= _ALWAYS
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            raise
+        ours = False
+    if not ours:
+        db.close()
+        raise UsageError(f"{printable(os.fspath(path))} is no run store: name another file by --store")
 
 
 def bring_up(db: sqlite3.Connection) -> None:

@@ -57,8 +57,9 @@ class Store:
             that is full or cannot be written is read all the same.
 
     Raises:
-        UsageError: somebody else could change the file or what is beside it, or it is a link; it was not opened.
-        StoreError: the file cannot be opened, is no store or comes from a newer trimtab.
+        UsageError: somebody else could change the file or what is beside it, it is a link, or it is no store; it was
+            left alone.
+        StoreError: the file cannot be opened, or comes from a newer trimtab.
     """
 
     def __init__(self, path: Path | None, create: bool = True) -> None:
@@ -71,6 +72,7 @@ class Store:
                 _make_private(Path(name))
             with self._errors(), contextlib.nullcontext() if name == ":memory:" else alone(Path(f"{name}{_LOCK}")):
                 self._db = sqlite3.connect(name, timeout=10.0, isolation_level=None)
+                schema.require_store(self._db, Path(name))  # the next line would change another program's
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=NORMAL")
                 schema.bring_up(self._db)
@@ -477,6 +479,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
     log = path.with_name(f"{path.name}-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=10.0, isolation_level=None)
+    schema.require_store(db, path)
     schema.bring_up(db)
     return db
 

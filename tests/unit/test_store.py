@@ -296,9 +296,22 @@ def test_a_newer_store_is_refused(path: Path) -> None:
 def test_a_file_that_is_no_store_is_refused_and_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("a letter to a friend, long enough to be looked at as a database header\n" * 10)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(UsageError, match="is no run store: name another file by --store"):
         Store(path)
     assert path.read_text().startswith("a letter")
+
+
+@pytest.mark.parametrize("version", [0, 2, VERSION])
+@pytest.mark.parametrize("create", [False, True])
+def test_a_database_of_another_program_is_refused_and_kept(path: Path, version: int, create: bool) -> None:
+    path.parent.mkdir()
+    database = sqlite3.connect(path)
+    database.executescript(f"CREATE TABLE runs (miles REAL); PRAGMA user_version = {version}")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is no run store"):
+        Store(path, create)
+    assert path.read_bytes() == before
 
 
 def test_the_store_is_in_the_state_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def _write(args: argparse.Namespace) -> int:
     lab: Lab = discovery.load(ROOM, args.experiment).LAB
     if args.results is None and args.report is None:
         raise UsageError("nothing to write: name '--results FOLDER' or '--report FILE'")
+    writable(args.report, "the report")
     packed = None if args.packed is None else unpacked(args.packed)
     with packed or contextlib.closing(stored_runs(args.store)) as store:
         ids = [run.id for run in store.runs()] if args.packed else numbers("--runs", args.runs)

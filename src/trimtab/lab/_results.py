@@ -34,13 +34,16 @@ def new_folder(path: Path) -> Path:
     """Makes the folder.
 
     Raises:
-        UsageError: it is a file, or exists and is not empty: results are not overwritten.
+        UsageError: it is a file, or exists and is not empty, as results are not overwritten; or it cannot be made.
     """
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is not a folder")
-    if path.exists() and any(path.iterdir()):
-        raise UsageError(f"{path} has results already, which are never edited: name another folder")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is not a folder")
+        if path.exists() and any(path.iterdir()):
+            raise UsageError(f"{path} has results already, which are never edited: name another folder")
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror}") from None
     return path
 
 
@@ -132,8 +135,8 @@ def unpacked(path: Path) -> Iterator[Store]:
     """The store of a results folder, from its compressed file.
 
     Raises:
-        UsageError: it is no such file, or too large.
-        StoreError: what is in it is no store.
+        UsageError: it is no such file, what is in it is no store, or it is too large.
+        StoreError: the store in it cannot be opened.
     """
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "runs.sqlite"
@@ -146,7 +149,11 @@ def unpacked(path: Path) -> Iterator[Store]:
             raise UsageError(f"{path} holds more than {MOST_READ_BYTES >> 20} MiB")
         target.touch(mode=0o600)
         target.write_bytes(body)
-        with contextlib.closing(Store(target)) as store:
+        try:
+            opened = Store(target)
+        except UsageError as error:
+            raise UsageError(f"{path} is no compressed store ({STORE}): {error}") from None
+        with contextlib.closing(opened) as store:
             yield store
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -112,13 +114,35 @@ def test_one_line_exit_code_2_and_nothing_changed(
     assert not store.exists()
 
 
-def test_a_store_that_cannot_be_opened_is_one_line_and_exit_code_1(trimtab: Trimtab, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("tune", "memory"),
+        ("observe", "memory"),
+        ("runs", "list"),
+        ("runs", "show", 1),
+        ("runs", "report", 1, "--out", "x.html"),
+        ("lab", "write", "liu2003", "--runs", 1, "--results", "/nowhere/x"),
+    ],
+    ids=lambda arguments: " ".join(map(str, arguments[:2])),
+)
+def test_a_file_that_is_no_store_is_one_line_and_exit_code_2(
+    trimtab: Trimtab, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
     file = tmp_path / "letter"
     file.write_text("not a database\n" * 100)
-    said = trimtab("tune", "memory", "--store", file)
-    assert said.code == 1
-    assert said.err.count("\n") == 1
-    assert "not a database" in said.err
+    said = trimtab(*arguments, "--store", file)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == f"trimtab: {file} is no run store: name another file by --store\n"
+
+
+def test_a_store_that_cannot_be_opened_is_one_line_and_exit_code_1(trimtab: Trimtab, store: Path) -> None:
+    assert trimtab("tune", "memory", "--duration", "20s").code == 0
+    with contextlib.closing(sqlite3.connect(store)) as database:
+        database.execute("PRAGMA user_version = 99")
+    said = trimtab("runs", "list")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert "it was written by a newer trimtab (schema 99, here 3)" in said.err
 
 
 def test_permission_to_reload_is_not_needed_to_observe_or_advise(trimtab: Trimtab) -> None:

@@ -268,7 +268,7 @@ def test_a_run_that_does_not_begin_leaves_no_lease_by_which_the_gate_would_open(
 ) -> None:
     (tmp_path / "letter").write_text("not a database\n" * 100)
     said = guarantee(*GAINS, "--duration", "2m", "--store", tmp_path / "letter")
-    assert said.code == 1 and "not a database" in said.err
+    assert said.code == 2 and "is no run store" in said.err
     assert sys.modules["trimtab.plants.classy"].PLANT.leases == []
 
 

@@ -26,6 +26,10 @@ BAD = [
         "--store /nowhere/at/all.db: there is no such file",
     ),
     (["write", "liu2003", "--runs", "1"], "nothing to write: name '--results FOLDER' or '--report FILE'"),
+    (
+        ["write", "demo", "--runs", "1", "--report", "/nowhere/at/all.html"],
+        "the report /nowhere/at/all.html cannot be written",
+    ),
     (["write", "liu2003", "--from", "/nowhere.xz", "--results", "/nowhere/x"], "/nowhere.xz is no compressed store"),
     (["write", "liu2003"], "one of the arguments --runs --from is required"),
     (["run"], "the following arguments are required: NAME"),

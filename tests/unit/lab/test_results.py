@@ -11,7 +11,7 @@ import pytest
 
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
-from trimtab.errors import StoreError, TrimtabError, UsageError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.lab import _liu2003_results as liu2003_results
 from trimtab.lab import _results
 from trimtab.lab._results import STORE, new_folder, unpacked, write_results
@@ -35,6 +35,8 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is not a folder"):
         new_folder(tmp_path / "file")
+    with pytest.raises(UsageError, match="cannot be made: Not a directory"):
+        new_folder(tmp_path / "file" / "below")
 
 
 def two_runs(store: Store) -> list[int]:
@@ -111,7 +113,7 @@ def test_a_file_that_is_no_compressed_store_is_refused(tmp_path: Path, monkeypat
     with pytest.raises(UsageError, match="is no compressed store"), unpacked(path):
         pass
     path.write_bytes(lzma.compress(b"x" * 1000))
-    with pytest.raises(StoreError), unpacked(path):
+    with pytest.raises(UsageError, match="is no compressed store"), unpacked(path):
         pass
     monkeypatch.setattr(_results, "MOST_READ_BYTES", 999)
     with pytest.raises(UsageError, match="holds more than"), unpacked(path):
