@@ -9,8 +9,8 @@ windows show that it is better. Else, and when the run is stopped before, the st
     lost            = sum over the trials of loss times length, in seconds of the start's work               (H2)
 
 with v how good a trial was and v_0 the mean of the windows at the start configuration, those of the re-measurement
-too, all at one pace of the machine (`trimtab.search.pace`). To what is lost comes the time in which a plant held
-requests back for a change, `held_s`. Gains do not pay for losses: they are others' pages.
+too, all at one pace of the machine (`trimtab.search.pace`). To what is lost comes the time in which a change let no
+request begin, `held_s`. Gains do not pay for losses: they are others' pages.
 
 A server that was started a moment ago gets better by itself, as its caches fill and its code is compiled, and all
 that is tried first would look good. So as long as a window of the start is better than all before it by `WARMER`, it

@@ -88,7 +88,9 @@ def test_a_change_is_in_force_in_the_running_server_and_restore_undoes_it(bed: B
     applied = apache.apply({"max_request_workers": limit, "keep_alive_timeout_ms": 450})
     assert applied.configuration == {"max_request_workers": limit, "keep_alive_timeout_ms": 450}
     assert apache.configuration() == applied.configuration
-    assert apache.derive({}).keys() >= {"standstill_s", "standstill_wait_s"}
+    derived = apache.derive({})
+    assert derived.keys() >= {"standstill_s", "standstill_wait_s"}
+    assert apache._server.held_s == derived["standstill_s"]
     assert running_limit(bed, limit)
     if bed.threads == 1:
         # With threads a process of before the reload may stay beside the new ones, and its threads fill places

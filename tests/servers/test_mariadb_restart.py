@@ -167,7 +167,7 @@ def test_a_backup_without_locks_is_not_ended_by_a_restart_either(run: Run) -> No
 @pytest.mark.parametrize(
     ("more", "runs", "why"),
     [
-        (("skip-slave-start",), True, "this replica is started with skip-slave-start"),
+        (("skip-slave-start",), True, "this replica has skip-slave-start"),
         ((), False, "replication is stopped here, and a restart would start it"),
         ((), True, ""),
         (("skip-slave-start",), False, ""),

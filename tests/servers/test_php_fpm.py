@@ -474,6 +474,7 @@ def test_what_comes_while_a_reload_waits_for_a_request_is_seen_to_wait(
         assert under_way.wait() == ["done"] and later[0].wait() == ["done"] * 4
         seen = fpm.derive({})
         assert 0 < seen["standstill_wait_s"] <= 4.5 * seen["standstill_s"]
+        assert fpm._server.held_s == seen["standstill_s"]
         fpm.restore()
 
 

@@ -386,6 +386,7 @@ def test_what_only_a_start_reads_is_a_knob_where_a_restart_is_allowed_and_takes_
             notes = squid.apply(changes).notes
         workers.add(bed.worker())
     assert len(workers) == 2, "a reload keeps the worker"
+    assert squid._server.held_s > 0
     assert any("1 connections that it had open were ended" in note for note in notes)
     assert squid.configuration() == {**DEBIAN, "cache_mem": 16, **gdsf}
     squid.restore()

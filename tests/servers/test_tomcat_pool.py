@@ -14,9 +14,9 @@ from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Applied
 from trimtab.plants.tomcat.attached import ACTIVE, Attached
-from trimtab.plants.tomcat.held_back import HeldBack
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.sensors.held_back import HeldBack
 
 pytestmark = pytest.mark.server
 CLIENTS, TRIES = 16, 5

@@ -42,6 +42,7 @@ class IncludedServer(ABC, Generic[C]):
         reading_s: the least time that its own test of its configuration took; infinite where that is not known.
         section: the section that sets its knobs; empty where there are none.
         standstill: that of its last reload by us; None where it is not known.
+        held_s: for how long it let no request begin for our changes so far, as far as that is known.
     """
 
     master: Master
@@ -52,6 +53,7 @@ class IncludedServer(ABC, Generic[C]):
     reading_s = math.inf
     section = ""
     standstill: Standstill | None = None
+    held_s = 0.0
     by_hand: ClassVar[str]
     """How an operator reloads it."""
 

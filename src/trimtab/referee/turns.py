@@ -76,7 +76,7 @@ class Seen:
         duration_s: its length, in seconds.
         beside: the values of the knobs that were left to the operator by now.
         pace: logarithm of the time that a fixed computation took on the machine; None where it was not measured.
-        held_s: time before it in which requests were held back for a change.
+        held_s: time before it in which a change let no request begin, of several servers the longest.
         failed: how many requests or connections failed in it, by metric.
     """
 
@@ -113,7 +113,9 @@ class Seen:
         known = objective.cost(window) is not None and (window.samples is None or window.samples > 0)
         value = window.readings.get(objective.metric) if known else None
         broken, pace = bool(objective.broken(window)), pace_of(window.readings)
-        held_s, counts = window.readings.get("held_s", 0.0), {n: hz * window.duration_s for n, hz in failed.items()}
+        counts = {n: hz * window.duration_s for n, hz in failed.items()}
+        # One that waits for another's restart stands still beside it, so they are no sum.
+        held_s = max((one.value for one in window.measured if one.metric == "held_s"), default=0.0)
         return Seen(held, value, broken, window.duration_s, beside, pace, held_s, counts)
 
     def served(self, objective: Objective) -> bool:

@@ -53,6 +53,7 @@ class Prefork:
     listeners: tuple[()] = ()
     status_url: str = ""
     standstill: Standstill | None = None
+    held_s: float = 0.0
     busy_until_s: float = 0.0
     reading_s: float = 0.0
     spares: bool = False

@@ -17,6 +17,7 @@ from trimtab.errors import PlantGone, UsageError
 from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.link import Rejected
 from trimtab.plants.mariadb.variables import Variable
+from trimtab.sensors.held_back import HeldBack
 
 __all__ = ["fresh"]
 
@@ -91,7 +92,25 @@ def test_one_of_several_instances_is_asked_what_it_would_read_itself_and_has_our
     assert f"[{restart._group(found.options)}]" == group
 
 
-SKIPS, STOPPED = "this replica is started with skip-slave-start", "replication is stopped here, and a restart would"
+def test_the_time_of_a_restart_is_told_with_the_next_window(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, asked = attach(fresh()), list[int]()
+
+    def main_pid(service: Service) -> int:
+        asked.append(1)
+        if len(asked) <= 5:  # it has not begun yet
+            raise UsageError("systemctl does not answer")
+        return os.getpid()
+
+    monkeypatch.setattr(Service, "main_pid", main_pid)
+    (held,) = (one for one in plant.sensors() if isinstance(one, HeldBack))
+    plant.apply(CHANGE)
+    held.begin()
+    assert held.read()["held_s"] == pytest.approx(0.5)
+
+
+SKIPS, STOPPED = "this replica has skip-slave-start", "replication is stopped here, and a restart would"
 
 
 @pytest.mark.parametrize(

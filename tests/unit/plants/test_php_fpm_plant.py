@@ -47,6 +47,7 @@ class Server:
     pending: Path | None = None
     master: FpmMaster = field(default_factory=lambda: FpmMaster(**vars(MASTER)))
     standstill: Standstill | None = None
+    held_s: float = 0.0
     status_page: StatusPage = field(default_factory=lambda: StatusPage("/run/www.sock", "/status", False))
 
     @property

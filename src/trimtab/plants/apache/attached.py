@@ -53,6 +53,7 @@ class Attached:
         in_force: knob name to the value with which it runs.
         notes: notes for the user, one line each.
         standstill: that of its last reload by us; None before the first.
+        held_s: how long all of them lasted so far.
         busy_until_s: when workers that served long requests may be asked to finish once more.
         reading_s: the least time that its program took to read its configuration; infinite where that is not known.
         spares: whether the next change is put off while it would end requests that processes of modules serve.
@@ -62,6 +63,7 @@ class Attached:
     """
 
     standstill: Standstill | None = None
+    held_s = 0.0
     busy_until_s = 0.0
     reading_s = math.inf
     spares = False

@@ -63,7 +63,7 @@ class Change(_change.Change[Attached]):
                 raise
             patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * apache.reading_s)
             seen = reload(apache.master, self.clock, patience, standstill, pipes)
-        apache.standstill = standstill
+        apache.standstill, apache.held_s = standstill, apache.held_s + standstill.duration_s
         apache.read_running()
         wanted, running = expected.get("max_request_workers", 0), apache.in_force["max_request_workers"]
         if running == apache.limits.server_limit * apache.limits.threads_per_child < wanted:

@@ -25,6 +25,7 @@ from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.reload import Patience
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
+from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.pages import Pages
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
@@ -111,6 +112,7 @@ class Apache(OwnFilePlant):
         return (
             AcceptQueue(self.listeners, clock, pid, status),
             Resources(pid, clock, limits.threads_per_child),
+            HeldBack(self._server),
             Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared),
             status,
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.

@@ -56,6 +56,7 @@ class Attached:
         peak: most connections at once that it has told of so far.
         privileges: the account's global privileges, in MariaDB's words.
         notes: what the user is told of this release.
+        held_s: for how long it served nothing for our restarts so far.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -69,6 +70,7 @@ class Attached:
         self.clock = clock
         self.link = Link(server, credentials, _PATIENCE_S, clock)
         self.notes: tuple[str, ...] = ()
+        self.held_s = 0.0
         try:
             self._read(rows)
         except (NotMeasured, Rejected) as error:

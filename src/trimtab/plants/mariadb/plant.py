@@ -27,6 +27,7 @@ from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.restart import Restarts, Service
 from trimtab.plants.mariadb.status import OURS, MariadbStatus
+from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.resources import Resources
 
 _RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
@@ -133,9 +134,9 @@ class Mariadb(ReturningPlant):
         return tuple(found)
 
     def new_sensors(self) -> tuple[Sensor, ...]:
-        """Those of MariaDB's counters, and of its CPU and memory."""
+        """Those of MariaDB's counters, of its CPU and memory, and of our restarts."""
         status = MariadbStatus(self._mariadb.server, self._mariadb.link.credentials, self.clock)
-        return status, Resources(self.pid, self.clock)
+        return status, Resources(self.pid, self.clock), HeldBack(self._mariadb)
 
     def derive(self, readings: Readings) -> Readings:
         """Response time."""
@@ -245,8 +246,7 @@ class Mariadb(ReturningPlant):
             prepared.detail.write()
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
-        was = self._set
-        self._set = {**was, **wanted}  # before any of it is in force: what cannot be put back now is later
+        was, self._set = self._set, {**self._set, **wanted}  # first: what cannot be put back now is later
         try:
             costs = self._bring(wanted, before)
         except PlantGone:

@@ -177,14 +177,11 @@ class Restarts:
         if not (runs or stopped):
             return
         # The last one counts, and the command line comes after the files.
-        words = (word.lower().replace("_", "-") for word in (*self._defaults(), *self.service.words))
+        words = [word.lower().replace("_", "-") for word in (*self._defaults(), *self.service.words)]
         said = [found[1] for word in words if (found := _STAYS_STOPPED.fullmatch(word))]
         skips = bool(said) and said[-1] not in ("0", "off", "false")
         if runs and skips:
-            raise UsageError(
-                "this replica is started with skip-slave-start, so it would not replicate after a restart: tune "
-                "without --allow-restart"
-            )
+            raise UsageError("this replica has skip-slave-start and would stay stopped: tune without --allow-restart")
         if stopped and not skips:
             raise UsageError(
                 "replication is stopped here, and a restart would start it: tune without --allow-restart, or write "
@@ -392,13 +389,16 @@ class Restarts:
         with contextlib.nullcontext() if at_once else self._no_backup():
             self.stale = True
             self.service.restart()
-        deadline_s = self.clock.now_s() + _PATIENCE_S
-        while not self._answers(old):
-            if self.service.failed():
-                raise ApplyFailed(f"{self.service.unit} did not start: 'journalctl -u {self.service.unit}' says why")
-            if self.clock.now_s() > deadline_s:
-                raise ApplyFailed(f"{self.service.unit} did not answer within {_PATIENCE_S:g} s of its restart")
-            self.clock.sleep(0.1)
+        began_s, unit = self.clock.now_s(), self.service.unit
+        try:
+            while not self._answers(old):
+                if self.service.failed():
+                    raise ApplyFailed(f"{unit} did not start: 'journalctl -u {unit}' says why")
+                if self.clock.now_s() > began_s + _PATIENCE_S:
+                    raise ApplyFailed(f"{unit} did not answer within {_PATIENCE_S:g} s of its restart")
+                self.clock.sleep(0.1)
+        finally:
+            self.attached.held_s += self.clock.now_s() - began_s
         self.stale = False
 
     @contextlib.contextmanager

@@ -52,6 +52,7 @@ class Change(IncludedChange[Attached]):
                 standstill,
             )
         fpm.standstill = standstill
+        fpm.held_s += standstill.duration_s
         fpm.reloaded()
         self.require(expected)
         most = fpm.in_force["max_children"]

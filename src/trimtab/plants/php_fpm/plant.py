@@ -23,6 +23,7 @@ from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.status import PoolStatus, endpoint
 from trimtab.sensors._metrics import REGROWTH, STANDSTILL, STANDSTILL_WAIT
 from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.unix_queue import UnixQueue
 
@@ -101,7 +102,7 @@ class PhpFpm(IncludedPlant):
         """Those of the kernel and of the pool's status page."""
         status = PoolStatus(self.status_page, self.clock, lambda: queue.length())
         queue = _queue_of(self._server, self.clock, status)
-        return queue, Resources(self.pid, self.clock), status
+        return queue, Resources(self.pid, self.clock), HeldBack(self._server), status
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law, and what a change costs the pool."""

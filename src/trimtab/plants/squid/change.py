@@ -40,7 +40,9 @@ class Change(IncludedChange[Attached]):
         wanted = self.server.values(self.server.loaded)
         stale = [name for name in knobs.AT_START if self.server.in_force[name] != wanted[name]]
         if stale and self.may_restart:
+            began_s = self.clock.now_s()
             notes += restart(self.server.master, self.clock, self.patience)
+            self.server.held_s += self.clock.now_s() - began_s
             self.server.reloaded()
         elif stale:
             notes += (f"{' and '.join(sorted(stale))} come into force when Squid is restarted",)

@@ -23,6 +23,7 @@ from trimtab.plants.squid.change import Change
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.reload import Patience
 from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.resources import Resources
 
 _AROUND_RATIO = 1.6
@@ -116,7 +117,7 @@ class Squid(IncludedPlant):
         """Those of the kernel and of the manager's pages."""
         pages = manager.sensors(self.manager_url, self.clock, self._server.loaded.tunnels())
         queue = AcceptQueue(self.listeners, self.clock, self.pid, manager.Visitor(pages))
-        return queue, Resources(self.pid, self.clock), *pages
+        return queue, Resources(self.pid, self.clock), HeldBack(self._server), *pages
 
     def objection(self, configuration: Mapping[str, int]) -> str:
         """Why these values make no sense together, or do not fit into memory; empty when they do."""

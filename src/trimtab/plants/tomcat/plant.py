@@ -18,13 +18,13 @@ from trimtab.plants._returning_plant import ReturningPlant
 from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
-from trimtab.plants.tomcat.held_back import HeldBack
 from trimtab.plants.tomcat.layout import name_of
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.plants.tomcat.restart import held, renewed, serve_again
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
+from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.resources import Resources
 
 _PATIENCE_S = 30.0
@@ -49,7 +49,7 @@ class Tomcat(ReturningPlant):
 
     name = "tomcat"
     metrics = response.METRICS
-    own_sensors = (TomcatStatus, HeldBack)
+    own_sensors = (TomcatStatus,)
 
     def __init__(self, clock: Clock, attached: Attached) -> None:
         self.clock = clock
