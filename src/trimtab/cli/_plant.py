@@ -300,11 +300,11 @@ def writable(path: Path | None, what: str) -> Path | None:
     if path is not None:
         if len(os.fsencode(path.name)) > _LONGEST_NAME:
             raise UsageError(f"{what} {path.name[:40]}... has too long a name: at most {_LONGEST_NAME} bytes")
+        if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+            raise UsageError(f"{what} {path} cannot be written: no such directory, or no permission")
         if path.is_dir():
             raise UsageError(f"{what} {path} is a directory")
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise UsageError(f"{what} {path} is a link or a device: name a file")
-        if not os.access(path.absolute().parent, os.W_OK):
-            raise UsageError(f"{what} {path} cannot be written: no such directory, or no permission")
         present(path)
     return path

@@ -10,6 +10,7 @@ from typing import Any
 
 from trimtab import codec, discovery
 from trimtab.core import MoveState, Window
+from trimtab.errors import StoreError
 from trimtab.events import UNRESTORED, Event, Note, NoteKind, WindowDone
 from trimtab.records import Run, StoredMove
 from trimtab.referee import Course, of_run
@@ -204,6 +205,7 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
 
     Raises:
         UsageError: there is no such run.
+        StoreError: one has the state of another trimtab's search.
     """
     return [_track(store, i) for i in dict.fromkeys(run_ids)]
 
@@ -219,8 +221,15 @@ def _track(store: Store, run_id: int) -> Track:
 
 
 def _search(store: Store, run_id: int) -> SearchState[Any] | None:
-    """State of a run's search; None where it has none, or has not begun."""
+    """State of a run's search; None where it has none, or has not begun.
+
+    Raises:
+        StoreError: it is another trimtab's.
+    """
     past = store.past(run_id) if store.run(run_id).plan.search is not None else None
     if past is None or not past[0].standing.knobs:
         return None
-    return codec.convert(past[0].standing.state, SearchState[Any])
+    try:
+        return codec.convert(past[0].standing.state, SearchState[Any])
+    except ValueError as error:
+        raise StoreError(f"the search of run {run_id} cannot be read: {error}") from None

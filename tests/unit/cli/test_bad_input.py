@@ -72,6 +72,10 @@ BAD = [
         ["tune", "memory", "--report", "x" * 240],
         f"the report {'x' * 40}... has too long a name: at most 200 bytes",
     ),
+    (
+        ["tune", "memory", "--report", f"/{'x' * 300}/all.html"],
+        "xxx/all.html cannot be written: no such directory, or no permission",
+    ),
     (["tune", "memory", "--forbid"], "no permission to reload pid 7: run as root"),
     (["tune", "simulated", "--server", "coars=2"], "--server 'coars=2': write NAME=VALUE; there are "),
     (["tune", "simulated", "--server", "cores=two"], "'two' is not a number"),

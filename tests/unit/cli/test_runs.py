@@ -208,6 +208,15 @@ def test_a_state_that_the_controller_does_not_know_is_said(tuned: Trimtab, store
     assert "fuzzy keeps other states now: Expected `float`, got `str` - at `$.step_ratio`" in said.err
 
 
+def test_a_search_of_another_trimtabs_is_said(trimtab: Trimtab, store: Path, tmp_path: Path) -> None:
+    assert trimtab("tune", "memory", "--controller", "nelder_mead", "--trials", 3, "--remeasure", 0).code == 0
+    Store(store).execute("UPDATE states SET past = json_set(past, '$.standing.state.since', 1)", ())
+    for words in (("show", 1), ("report", 1, "--out", tmp_path / "page.html")):
+        said = trimtab("runs", *words)
+        assert (said.code, said.err.count("\n")) == (1, 1)
+        assert "the search of run 1 cannot be read: Object contains unknown field `since`" in said.err
+
+
 def test_resume_of_a_run_that_ended_is_a_usage_error(tuned: Trimtab) -> None:
     said = tuned("runs", "resume", 1)
     assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: it is done\n")
