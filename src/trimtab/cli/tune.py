@@ -77,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=[mode.value for mode in Mode],
         default=Mode.AUTONOMOUS.value,
-        help="how far to go on its own: only look; say what it would do (no search can, it has to try); ask before "
-        "each change, but not before one that takes back what is on trial; or make it (default)",
+        help="how far to go on its own: only look; say what it would do (a search does neither, it has to try); ask "
+        "before each change, but not before one that takes back what is on trial; or make it (default)",
     )
     parser.add_argument(
         "--on-exit", choices=["keep", "restore"], help=f"what to leave in force (default {usual.on_exit}{own})"
