@@ -101,6 +101,45 @@ def test_a_way_back_to_all_that_was_before_leaves_nothing_and_can_be_taken_back_
     assert bed.files() == before
 
 
+def test_a_killed_run_that_goes_on_comes_back_to_what_the_operator_had_also_after_its_next_trial(bed: Bed) -> None:
+    """The files had the killed part's trial, and were put back to that: each way back failed."""
+    before = bed.files()
+    bed.attach().apply({"worker_processes": MORE})
+    nginx = bed.attach()
+    nginx.began_with(SHIPPED)
+    nginx.apply({"worker_processes": MORE + 1})
+    nginx.apply({"worker_processes": CPUS})
+    assert (bed.processes(), nginx.configuration()) == (CPUS, SHIPPED)
+    nginx.restore()
+    nginx.undo_leftover()
+    assert bed.files() == before
+
+
+def test_what_was_in_force_comes_back_though_the_operator_had_edited_it_and_not_reloaded(bed: Bed) -> None:
+    time.sleep(1.1)  # by less the clocks of files and processes may differ
+    bed.replace("worker_processes auto;", f"worker_processes {MORE};")
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": MORE + 1})
+    nginx.apply({"worker_processes": CPUS})
+    assert (bed.processes(), nginx.configuration()) == (CPUS, SHIPPED)
+    nginx.restore()
+    assert f"worker_processes {MORE};" in bed.config.read_text()
+
+
+def test_a_kill_between_the_operators_file_and_the_reload_to_it_is_undone(bed: Bed) -> None:
+    """Nothing told of the trial any more, which stayed in force and was taken for the operator's choice."""
+    before = bed.files()
+    bed.attach().apply({"worker_processes": MORE})
+    time.sleep(1.1)  # by less the clocks of files and processes may differ
+    for path in bed.files().keys() - before.keys():
+        path.unlink()
+    bed.config.write_bytes(before[bed.config])
+    nginx = bed.attach()
+    assert (nginx.configuration()["worker_processes"], nginx.leftover()) == (MORE, "")
+    nginx.undo_leftover()
+    assert (bed.processes(), nginx.configuration()) == (CPUS, SHIPPED)
+
+
 POINTS = ("nothing written", "original kept", "written", "tested", "reloaded")
 
 

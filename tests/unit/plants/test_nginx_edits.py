@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.configuration import COMMAND_LINE, Configuration
+from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.locations import Location, Nowhere, chosen, locations
 from trimtab.plants.nginx.syntax import directives
 
@@ -37,10 +39,18 @@ def edited(path: Path, **values: int) -> str:
     config = read(path)
     texts = edits.written(config, chosen(locations(config, True)), values, {})
     assert list(texts) == [edits.beside(path), path], "what is kept is written first"
-    for one, text in texts.items():
-        assert text is not None
-        one.write_text(text, newline="")
+    written(texts)
     return path.read_bytes().decode()
+
+
+def written(texts: Texts) -> Texts:
+    """Writes these texts, which it returns."""
+    for path, text in texts.items():
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text, newline="")
+    return texts
 
 
 def test_only_the_word_changes_and_it_is_put_back_to_the_byte(file: Path) -> None:
@@ -53,6 +63,27 @@ def test_a_second_edit_knows_what_was_before_the_first(file: Path) -> None:
     edited(file, worker_processes=4)
     edited(file, worker_processes=5, worker_connections=600)
     assert edits.leftovers(read(file))[file] == TEXT
+
+
+def test_a_kill_between_the_two_files_of_an_edit_leaves_none_of_the_one_before_it(file: Path) -> None:
+    """What stood in the file was then known to nobody, and stayed as the operator's own."""
+    before = edited(file, worker_processes=4, worker_connections=512)
+    edited(file, worker_processes=5)
+    file.write_text(before, newline="")
+    assert edits.leftovers(read(file))[file] == TEXT
+
+
+def test_what_is_kept_of_a_file_goes_after_it_and_comes_before_it(file: Path) -> None:
+    """So a kill between the two leaves no edit that nothing tells of."""
+    config = read(file)
+    ledger = Ledger.of(config, chosen(locations(config, True)))
+    texts = edits.written(config, ledger.locations, {"worker_processes": 4}, {})
+    first = ledger.first(texts)
+    ledger.took({"worker_processes": 4}, written(texts), first)
+    trial = edits.present(ledger.written)
+    assert list(ledger.earlier({})[0]) == [file, edits.beside(file)]
+    ledger.took({}, written(ledger.original()[0]), {})
+    assert list(ledger.earlier(trial)[0]) == [edits.beside(file), file]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     edited: str
     values: dict[str, tuple[str, str]]
+    found: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,13 @@ class Kept:
         original: the whole file, as it was before the first edit.
         edited: checksum of the file as it was edited.
         values: directive to the word before and the word that trimtab wrote.
+        found: checksum of the file as it was just before that, perhaps with an earlier word of trimtab's.
     """
 
     original: str
     edited: str
     values: Mapping[str, tuple[str, str]]
+    found: str = ""
 
 
 def beside(path: Path) -> Path:
@@ -116,7 +119,7 @@ def kept(path: Path) -> Kept | None:
         state = codec.decode(found.text.split("\n", 2)[2].removeprefix("# "), _State)
     except ValueError as error:
         raise UsageError(f"{beside(path)} is not as trimtab wrote it: {error}") from None
-    return Kept(found.before, state.edited, state.values)
+    return Kept(found.before, state.edited, state.values, state.found)
 
 
 def written(
@@ -151,7 +154,7 @@ def _edited(text: str, path: Path, values: Mapping[str, int]) -> tuple[str, str]
     original = put_back(path, text, earlier) if earlier else text
     after = _replaced(text, path, {SETTINGS[knob].directive: SETTINGS[knob].word(v) for knob, v in values.items()})
     was, now = _words(original, path), _words(after, path)
-    state = _State(checksum(after), {n: (was[n], now[n]) for n in was if was[n] != now[n]})
+    state = _State(checksum(after), {n: (was[n], now[n]) for n in was if was[n] != now[n]}, checksum(text))
     return _own_file.compose(f"# {codec.encode(state)}\n", original), after
 
 
@@ -163,7 +166,7 @@ def put_back(path: Path, text: str, keeps: Kept) -> str:
         text: its present text.
         keeps: content of the hidden file beside it.
     """
-    if checksum(text) == keeps.edited:
+    if checksum(text) in (keeps.edited, keeps.found):
         return keeps.original
     now = _words(text, path)
     ours = {name: was for name, (was, written) in keeps.values.items() if now.get(name) == written}

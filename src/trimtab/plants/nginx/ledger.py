@@ -22,6 +22,7 @@ class Ledger:
     Args:
         locations: where each knob is set.
         start: where each knob was set when the run began, and with which words.
+        filed: value that the files gave each knob then; what was in force may be another, of an earlier reload.
         values: knob name to the value that we have set; none before the first change and after one that has brought
             back all that was before it.
         written: texts that we have written last, in the order in which files are written.
@@ -30,6 +31,7 @@ class Ledger:
 
     locations: Mapping[str, Location]
     start: Mapping[str, tuple[Path | None, tuple[str, ...]]]
+    filed: Mapping[str, int]
     values: dict[str, int] = field(default_factory=dict)
     written: Texts = field(default_factory=dict)
     before: Texts = field(default_factory=dict)
@@ -42,7 +44,15 @@ class Ledger:
             config: as it is at the start of the run.
             locations: where each knob is set.
         """
-        return Ledger(locations, {knob: _words(config, knob) for knob in locations})
+        words = {knob: _words(config, knob) for knob in locations}
+        return Ledger(locations, words, {knob: value_of(config, knob) for knob in locations})
+
+    def needless(self, values: Mapping[str, int]) -> bool:
+        """Whether the files set these values without what the run has written in them.
+
+        Those of a killed run that goes on, or with an edit that was not in force, set others than it began with.
+        """
+        return bool(self.values) and all(self.filed.get(knob) == value for knob, value in values.items())
 
     def edited(self, config: Configuration, knobs: Iterable[str]) -> dict[str, str]:
         """The knobs that somebody else has set, each with a message.
@@ -96,14 +106,16 @@ class Ledger:
     def earlier(self, texts: Texts) -> tuple[Texts, Texts]:
         """Texts of the files when only these are ours, where the edits of others stay, and their present texts.
 
-        What is kept of an operator's file comes after that file, which is not known as edited without it.
+        What is kept of an operator's file comes after that file, which is not known as edited without it; before it
+        where it is not there.
 
         Raises:
             UsageError: one cannot be read.
         """
         wanted = {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
         now, ours, last_first = edits.present(wanted), self.written, reversed(wanted.items())
-        return {path: edits.taken_back(path, now[path], text, ours.get(path)) for path, text in last_first}, now
+        back = {path: edits.taken_back(path, now[path], text, ours.get(path)) for path, text in last_first}
+        return dict(sorted(back.items(), key=lambda one: not (is_kept(one[0]) and now[one[0]] is None))), now
 
     def go_back(self, values: Mapping[str, int], texts: Texts) -> None:
         """Enters that a change was taken back.

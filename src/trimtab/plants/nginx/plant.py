@@ -18,7 +18,7 @@ from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
-from trimtab.plants.nginx.knobs import kept_bytes
+from trimtab.plants.nginx.knobs import kept_bytes, value_of
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.locations import Nowhere, chosen
 from trimtab.plants.nginx.process import Master
@@ -183,11 +183,11 @@ class Nginx(ReloadedPlant):
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
         """Writes the files and reloads, or puts everything back.
 
-        Where a change brings back all that was in force before the first one, the files are as they were before it:
+        Where a change brings back all that the files set before the first one, they are as they were before it:
         nothing is left of this run then, and what the operator sets later counts.
         """
         ledger, values = self._ledger, prepared.detail[0]
-        back = bool(ledger.values) and all(self._chosen.get(knob) == value for knob, value in values.items())
+        back = ledger.needless(values)
         try:
             ledger.rebase()
             config = self._server.config
@@ -248,11 +248,14 @@ class Nginx(ReloadedPlant):
     def undo_leftover(self) -> None:
         """Undoes earlier runs, back to the texts before the first of them.
 
+        Also one that was killed between these and the reload to them, as far as the number of processes tells.
+
         Raises:
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        left = edits.leftovers(self._server.config)
-        if left and not self._ledger.values:
+        nginx, knob = self._server, "worker_processes"
+        left = edits.leftovers(nginx.config)
+        if (left or nginx.in_force[knob] != value_of(nginx.config, knob)) and not self._ledger.values:
             self.change(left).undo()
 
     def undo_script(self) -> str:
