@@ -56,6 +56,17 @@ def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: 
     assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 300}
 
 
+def test_a_kill_between_our_files_going_and_the_reload_to_that_is_undone(bed: Bed) -> None:
+    """Nothing told of the trial any more, which stayed in force and was taken for the operator's choice."""
+    start = 8 * bed.threads
+    bed.attach().apply({"max_request_workers": start - bed.threads})
+    bed.snippet.unlink()
+    apache = bed.attach()
+    assert (apache.configuration()["max_request_workers"], apache.leftover()) == (start - bed.threads, "")
+    apache.undo_leftover()
+    assert apache.configuration()["max_request_workers"] == start
+
+
 def test_php_ini_that_is_edited_in_mid_run_waits_too() -> None:
     """A reload ends mod_php and begins it again, which reads it."""
     with private("prefork", php=True) as bed:

@@ -158,6 +158,27 @@ def test_the_trial_of_a_run_that_got_sigkill_is_undone_before_the_next_one_begin
     require_serving(bed)
 
 
+def test_a_trial_that_got_sigkill_before_its_reload_is_undone_before_the_next_run(
+    bed: ApacheTestbed, path: Path
+) -> None:
+    """It is in a file and not in force: the next reload, such as logrotate's, would bring it there."""
+    killed = (
+        "import os, signal, sys; from trimtab import cli; from trimtab.plants.apache import change\n"
+        "change.reload = lambda *given: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "cli.main(sys.argv[1:])"
+    )
+    words = tune(bed, path, "--duration", "10m")
+    dead = subprocess.run([words[0], "-c", killed, *words[3:]], check=False, timeout=PATIENCE_S)
+    assert dead.returncode == -signal.SIGKILL
+    assert [file.read_text() for file in bed.snippet_directory.iterdir()] and workers(bed) == START
+    again = finished(tune(bed, path, "--controller", "static", "--duration", "1s"))
+    assert again.returncode == 0
+    assert "run 1 was killed before its end; what it left is undone, in force again:" in again.stderr
+    assert list(bed.snippet_directory.iterdir()) == []
+    assert workers(bed) == START
+    require_serving(bed)
+
+
 def test_a_killed_run_resumes_where_it_was(bed: ApacheTestbed, path: Path) -> None:
     process = started(tune(bed, path, "--duration", "10s", "--on-exit", "restore"), path)
     process.kill()

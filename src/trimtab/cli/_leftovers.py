@@ -185,6 +185,18 @@ def command(args: argparse.Namespace, action: str, run_id: int) -> str:
     return f"trimtab runs {action} {run_id}{f' --store {args.store}' if args.store else ''}"
 
 
+def still_tried(store: Store, run: Run, plant: Plant) -> Configuration | None:
+    """What a killed run has tried and is in force on these servers; None where one is not known to be the run's."""
+    found = dict[str, int]()
+    for part in plant.parts or (plant,):
+        subject = _subject(run, part)
+        if subject is None:
+            return None
+        tried = _tried(store, _Left(run, subject), part.configuration())
+        found |= {f"{_prefix(part)}{name}": value for name, value in tried.items()}
+    return found
+
+
 def identifies(run: Run) -> bool:
     """Whether it is one by which `guarantee` identifies the server: a model is made of two whole ones."""
     return run.plan.command[:1] == ("guarantee",) and run.plan.guarantee is None
@@ -276,13 +288,18 @@ def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration
         TrimtabError: it cannot be undone.
     """
     initial, before = killed[0].own(killed[0].run.plan.initial), part.configuration()
-    if not part.leftover() or not _of_runs(store, killed, before):
+    # A change that was cut may stand in a file and come into force with the server's next reload or start; one of
+    # which the file has gone, as in an undo that was cut, may be in force until then.
+    left, cut = part.leftover(), bool(_under_way(store, killed[0]))
+    if not (left and cut) and not _of_runs(store, killed, before):
         return {}
     part.undo_killed()
     part.check_permissions()
-    if _of_runs(store, killed, part.configuration()):
+    if cut or _of_runs(store, killed, part.configuration()):
         part.undo_leftover()
     now = part.configuration()
+    if not left and now == before:
+        return {}
     # An undo goes back to before the first run that left something; this one may have begun with what one kept.
     kept = {name: value for name, value in initial.items() if now.get(name) not in (before.get(name), value)}
     if kept and not _of_runs(store, killed[1:], initial):
@@ -292,18 +309,28 @@ def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration
 
 def _of_runs(store: Store, runs: Iterable[_Left], now: Configuration) -> bool:
     """Whether this configuration has a setting that one of some runs has tried, and that was not there before it."""
-    return any(_of_run(store, one, now) for one in runs)
+    return any(_tried(store, one, now) for one in runs)
 
 
-def _of_run(store: Store, left: _Left, now: Configuration) -> bool:
-    last, plan = store.last_move(left.run.id), left.run.plan
+def _under_way(store: Store, left: _Left) -> Configuration:
+    """What a killed run was changing when it was killed; nothing where it was at no change."""
+    last = store.last_move(left.run.id)
     # The last move of a run that somebody has tried in vain to go on with is not open any more.
     cut = last is not None and (last.state is MoveState.OPEN or last.detail == KILLED)
-    under_way = left.own(last.move.changes) if last is not None and cut else {}
+    return left.own(last.move.changes) if last is not None and cut else {}
+
+
+def _tried(store: Store, left: _Left, now: Configuration) -> Configuration:
+    """Those of these settings that a run has tried, and that were not there before it."""
+    plan, under_way = left.run.plan, _under_way(store, left)
     initial, movable = left.own(plan.initial), left.own({knob.name: 0 for knob in plan.knobs})
-    differing = {name for name in movable if now.get(name) != initial.get(name)}
     values = [left.own(one) for one in store.configurations(left.run.id)]
-    return any(name in under_way or any(one.get(name) == now.get(name) for one in values) for name in differing)
+    differing = {name: now[name] for name in movable if name in now and now[name] != initial.get(name)}
+    return {
+        name: value
+        for name, value in differing.items()
+        if name in under_way or any(one.get(name) == value for one in values)
+    }
 
 
 def _killed(store: Store, part: Plant) -> list[_Left]:

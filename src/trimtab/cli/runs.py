@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._leftovers import RESUMED, attached_alone, identifies, require_alone
+from trimtab.cli._leftovers import RESUMED, attached_alone, identifies, require_alone, still_tried
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -229,9 +229,10 @@ def _put_back(store: Store, run: Run, plant: Plant) -> None:
     Raises:
         TrimtabError: the plant refused.
     """
-    if not plant.leftover():
+    left, tried = plant.leftover(), still_tried(store, run, plant) if run.unfinished else None
+    if not (left or tried):
         say(f"run {run.id}: nothing is left to undo{_at_its_end(store, run)}")
-        if run.unfinished:  # the next run would advise the same again
+        if tried is not None:  # the next run would advise the same again
             store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
         return
     for note in notes_of(plant):
@@ -239,6 +240,10 @@ def _put_back(store: Store, run: Run, plant: Plant) -> None:
     before = plant.configuration()
     plant.undo_leftover()
     now, knobs = plant.configuration(), plant.knobs()
+    if tried and not left and now == before:
+        there = f"but {in_words(tried, knobs)}, which it tried, is in force"
+        say(f"run {run.id}: nothing is left to undo, {there}: reload the server where nobody chose that")
+        return
     began = run.plan.initial.items()
     kept = {name: value for name, value in began if now.get(name) not in (value, before.get(name))}
     earlier = f"; it began with {in_words(kept, knobs)}, which is undone too" if kept else ""

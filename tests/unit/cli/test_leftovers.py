@@ -123,6 +123,16 @@ def killed_in_a_trial(trimtab: Trimtab, server: Server, run_id: int = 1) -> int:
     return server.values["workers"]
 
 
+def cut_in_its_second_change(server: Server) -> None:
+    """Makes run 1 look as if it had been killed while that was applied."""
+    for statement in (
+        "DELETE FROM windows WHERE idx > 1",
+        "DELETE FROM states",
+        "UPDATE moves SET state = 'open', configuration = NULL WHERE idx = 1",
+    ):
+        Store(server.store).execute(statement, ())
+
+
 def test_the_trial_of_a_killed_run_is_undone_before_the_next_one_begins(trimtab: Trimtab, server: Server) -> None:
     killed_in_a_trial(trimtab, server)
     said = trimtab(*TUNE)
@@ -335,13 +345,8 @@ def test_a_change_that_was_under_way_at_the_kill_is_undone_also_after_a_vain_att
     killed_in_a_trial(trimtab, server)
     store = Store(server.store)
     wanted = store.moves(1)[1].move.changes["workers"]
-    for statement in (
-        "DELETE FROM windows WHERE idx > 1",
-        "DELETE FROM states",
-        "UPDATE moves SET state = 'open', configuration = NULL WHERE idx = 1",
-        "UPDATE moves SET proposed = json_set(proposed, '$.changes.workers', 99) WHERE idx = 0",
-    ):
-        store.execute(statement, ())
+    cut_in_its_second_change(server)
+    store.execute("UPDATE moves SET proposed = json_set(proposed, '$.changes.workers', 99) WHERE idx = 0", ())
     server.values["workers"] = wanted
     assert wanted not in [window.configuration["workers"] for window in store.windows(1)]
     said = trimtab("runs", "resume", 1)
@@ -350,6 +355,45 @@ def test_a_change_that_was_under_way_at_the_kill_is_undone_also_after_a_vain_att
     said = trimtab(*TUNE)
     assert "run 1 was killed before its end; what it left is undone" in said.err
     assert (server.at_start(2), server.undone) == (10, 1)
+
+
+def test_a_change_that_was_written_and_not_in_force_at_the_kill_is_undone(
+    trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next reload, such as that of a rotation of logs, brought it into force, and nobody judged it."""
+    killed_in_a_trial(trimtab, server)
+    cut_in_its_second_change(server)
+    server.values = dict(OPERATOR_S)
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    monkeypatch.setattr(memory, "leftover", lambda plant: "" if server.undone else "left from an earlier run")
+    said = trimtab(*TUNE)
+    assert "run 1 was killed before its end; what it left is undone, in force again: workers 10" in said.err
+    assert (said.code, server.at_start(2), server.undone) == (0, 10, 1)
+
+
+@pytest.mark.parametrize("verb", ["undo", "tune"])
+def test_the_trial_that_is_in_force_without_its_file_is_undone(
+    verb: str, trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill between the file's going and the reload to that."""
+    killed_in_a_trial(trimtab, server)
+    monkeypatch.setattr(sys.modules["trimtab.plants.memory"].PLANT, "leftover", lambda plant: "")
+    said = trimtab(*TUNE) if verb == "tune" else trimtab("runs", "undo", 1)
+    assert "what it left is undone" in said.err or "run 1: undone; in force now: workers 10" in said.out
+    assert (said.code, server.undone, server.at_start(2) if verb == "tune" else 10) == (0, 1, 10)
+
+
+def test_where_that_cannot_be_undone_an_undo_says_so_and_settles_nothing(
+    trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial, memory = killed_in_a_trial(trimtab, server), sys.modules["trimtab.plants.memory"].PLANT
+    monkeypatch.setattr(memory, "leftover", lambda plant: "")
+    monkeypatch.setattr(memory, "undo_leftover", lambda plant: None)
+    said = trimtab("runs", "undo", 1)
+    there = f"but workers {trial}, which it tried, is in force: reload the server where nobody chose that"
+    assert (said.code, said.out) == (0, f"run 1: nothing is left to undo, {there}\n")
+    assert Store(server.store).run(1).unfinished
+    assert "undone" not in trimtab(*TUNE).err
 
 
 def test_a_run_that_went_on_has_not_ended_before_what_its_first_part_left_is_undone(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._memory_plant import MemoryPlant
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
@@ -228,6 +229,19 @@ def test_an_undo_that_finds_nothing_left_of_a_killed_run_is_not_advised_again(tu
     assert (said.code, said.out, said.err) == (0, "run 1: nothing is left to undo\n", "")
     assert "undone" in tuned("runs", "list").out
     assert tuned(*TUNE).err == ""
+
+
+def test_an_undo_that_finds_nothing_left_on_another_server_does_not_settle_a_killed_run(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the trial on the run's own server would be taken for the operator's choice."""
+    monkeypatch.setattr(MemoryPlant, "pid", 7)
+    assert trimtab(*TUNE).code == 0
+    killed(store)
+    monkeypatch.setattr(MemoryPlant, "pid", 8)
+    monkeypatch.setattr("trimtab.cli._leftovers.start_of", lambda pid: 0.0 if pid == 7 else None)
+    assert trimtab("runs", "undo", 1).out == "run 1: nothing is left to undo\n"
+    assert Store(store).run(1).unfinished
 
 
 def test_undo_takes_away_what_a_run_left(tuned: Trimtab, store: Path) -> None:
