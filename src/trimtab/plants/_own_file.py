@@ -54,10 +54,12 @@ def compose(body: str, before: str | None, comment: str = "#") -> str:
 
     Args:
         body: its settings, each line with its end.
-        before: the text before; None for no file.
+        before: the text before; None for no file. Of one of trimtab's own that is the text before it: an undo goes
+            back to the first, and files within files grow twofold with each run.
         comment: start of a comment of this server.
     """
-    state = codec.encode(_State(before, _checksum(before, body)))
+    first = before_all(before)
+    state = codec.encode(_State(first, _checksum(first, body)))
     return f"{comment} {_HEAD}\n{comment} {_STATE}{state}\n{body}"
 
 
