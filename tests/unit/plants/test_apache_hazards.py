@@ -199,13 +199,18 @@ def test_a_log_that_cannot_be_opened_any_more_is_named(tmp_path: Path, monkeypat
     assert said_of(f'ErrorLog "|{tmp_path}/rotatelogs x 86400"') == gone.replace(f"{tmp_path}/", "")
     assert said_of(f'CustomLog "||{tmp_path}/rotatelogs x" common') == gone.replace(f"{tmp_path}/", "")
     fine = ("access.log", "new.log", "gone/new.log", "syslog:local1", "/dev/null", f"|{tmp_path}/access.log", "|$x")
-    assert {said_of(f'ErrorLog "{name}"') for name in fine} == {""}
+    assert {said_of(f'ErrorLog "{name}"') for name in (*fine, f"|{tmp_path}/my\\ logs/rotatelogs x")} == {""}
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
     for name in ("access.log", "new.log"):
         assert said_of(f"TransferLog {name}") == (
             f"the log {name} (main.conf:1) is on a file system that is read-only: mend that"
         )
     assert {said_of(f"ErrorLog {name}") for name in ("/dev/null", "/proc/self/fd/2", "syslog")} == {""}
+    # As in a container whose own files are read-only, and whose image writes a log in them.
+    assert said_of("ErrorLog access.log\nErrorLog /dev/stderr") == "", "a server has one of these, the last"
+    assert "log access.log (main.conf:1)" in said_of("CustomLog access.log common\nCustomLog /dev/stderr common")
+    host = "<VirtualHost *:80>\nErrorLog access.log\n</VirtualHost>\nErrorLog /dev/stderr"
+    assert "log access.log (main.conf:2)" in said_of(host), "a virtual host has its own"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:", "0.0.0.0:", "[::1]:", ""])

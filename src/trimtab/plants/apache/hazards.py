@@ -34,6 +34,10 @@ _TICKETS, _CHAIN = "sslsessionticketkeyfile", "sslcertificatechainfile"
 _OTHERS = (_TICKETS, _CHAIN, "sslcacertificatefile", "sslcarevocationfile")
 """Issuers of the server's own certificate and of clients', and the list of those that are revoked."""
 _LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog")
+_ONE_LOG = ("errorlog", "forensiclog")
+"""Of which a server has one, the last that is named."""
+_PLAIN = re.compile(r"/[\w./+-]+")
+"""A program that APR cannot take for another: it takes quotes and backslashes away, a shell more."""
 _NO_LOG = re.compile(r"syslog$|journald$|/dev/|/proc/", re.I)
 """What they name beside files."""
 _STAPLING, _RESPONDER_S = "sslusestapling", 10
@@ -78,12 +82,13 @@ def unopened(configuration: Configuration, server_root: Path, view: Path) -> str
         server_root: ServerRoot before any directive sets it.
         view: the root directory as Apache sees it: a mount may be read-only for us alone.
     """
-    root = _root(configuration, server_root)
-    for one in configuration.named(*_LOGS):
+    root, logs = _root(configuration, server_root), configuration.named(*_LOGS)
+    last = {(one.name, one.section): one for one in logs}
+    for one in (one for one in logs if one.name not in _ONE_LOG or last[one.name, one.section] is one):
         name = one.args[0] if one.args else ""
         if name.startswith("|"):
             program = (name.lstrip("|").split() or [""])[0]
-            if program.startswith("/") and "$" not in program and _gone(_seen(Path(program), view)):
+            if _PLAIN.fullmatch(program) and _gone(_seen(Path(program), view)):
                 return f"{program}, which writes a log ({one.where}), is not there: put it back"
             continue
         file = None if _NO_LOG.match(name) else _file(one, root)
