@@ -287,12 +287,21 @@ def begun(path: Path) -> bool:
     return path.exists() and path.read_text().endswith("\n")
 
 
-@pytest.mark.parametrize(("says", "why"), [("exec yes", "it says more than 1 MiB"), ("wait", "timed out after 60")])
+@pytest.mark.parametrize(
+    ("says", "ready", "why"),
+    [
+        ("exec yes", False, "it says more than 1 MiB"),
+        ("wait", False, "timed out after 60"),
+        ("wait", True, "timed out after 60"),
+    ],
+)
 def test_an_answer_without_an_end_is_not_heard_to_it_and_nothing_of_it_goes_on(
-    path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str
+    path: Path, monkeypatch: pytest.MonkeyPatch, says: str, ready: bool, why: str
 ) -> None:
     """A script of opcache.preload, which may be another user's, runs in the test of PHP-FPM's configuration."""
-    monkeypatch.setattr(_program, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(_program, "_MOST_BYTES", 1 << (12 if ready else 20))
+    if ready:  # with another word whenever one was heard
+        monkeypatch.setattr(_program, "os", SimpleNamespace(read=lambda fd, size: b"y", killpg=os.killpg))
     if says == "wait":  # time is over once it has begun
         monkeypatch.setattr(_program, "time", SimpleNamespace(monotonic=lambda: 61.0 * begun(path)))
     with pytest.raises(UsageError, match=f"cannot run /bin/sh: .*{why}"):
