@@ -147,23 +147,35 @@ def test_what_would_end_it_in_a_reload_though_its_own_test_passes_is_named(
     assert refused(f"{run}/pid", f"{run}/shop.sock") == ""
 
 
-@pytest.mark.parametrize("key", ["listen.acl_users", "listen.acl_groups"])
-def test_who_is_to_have_access_to_a_socket_and_is_gone_is_named(
+@pytest.mark.parametrize(
+    "key", ["listen.acl_users", "listen.acl_groups", "listen.owner", "listen.group", "user", "group"]
+)
+def test_who_is_to_have_a_socket_or_the_workers_and_is_gone_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     """FPM's own test passes, and it ended in the first trial, with the sockets that it had open."""
     fpm, main = object.__new__(Attached), tmp_path / "php-fpm.conf"
     program = Program(Path("/usr/sbin/php-fpm"), main)
-    vars(fpm).update(clock=FakeClock(), program=program, loaded=Configuration(), master=MASTER)
+    vars(fpm).update(clock=FakeClock(), program=program, loaded=Configuration())
     monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
 
-    def refused(listen: str, names: str) -> str:
+    def refused(listen: str, names: str, user: int = 0) -> str:
+        fpm.master = FpmMaster(**{**vars(MASTER), "user": user})
         main.write_text(f"[www]\nlisten = {listen}\n{key} = {names}\n")
         return fpm.test().message
 
-    why = f"though its own test passes: {key} of pool www names nobody-there, who is not known: take that out"
-    assert refused(f"{tmp_path}/s", "root,nobody-there").endswith(why)
-    assert refused(f"{tmp_path}/s", "root") == refused(f"{tmp_path}/s", "") == refused("1", "nobody-there") == ""
+    why = f"though its own test passes: {key} of pool www names nobody-there, who is not known: correct that"
+    listed, workers = "acl" in key, not key.startswith("listen")
+    for listen in (f"{tmp_path}/s", "run/s"):
+        assert refused(listen, "root,nobody-there" if listed else "nobody-there").endswith(why)
+    assert bool(refused("1", "nobody-there")) is bool(refused("[::1]:1", "nobody-there")) is workers
+    assert bool(refused(f"{tmp_path}/s", "nobody-there", 7)) is not workers, "who runs it is not root"
+    assert (
+        refused(f"{tmp_path}/s", "root") == refused(f"{tmp_path}/s", "") == refused(f"{tmp_path}/s", "${WHO}") == ""
+    )
+    assert (refused(f"{tmp_path}/s", "4711") == "") is not listed
+    over = "root\nlisten.acl_users = root" if listed else "nobody-there\nlisten.acl_users = root"
+    assert bool(refused(f"{tmp_path}/s", over)) is workers
 
 
 @pytest.mark.parametrize("kind", ["tcp", "unix"])

@@ -41,7 +41,10 @@ _ACCESS: Mapping[str, Callable[[str], object]] = {
     "listen.acl_users": pwd.getpwnam,
     "listen.acl_groups": grp.getgrnam,
 }
-"""The settings that name users and groups of which FPM's own test asks nothing, and who knows them."""
+_OWNERS: Mapping[str, Callable[[str], object]] = {"listen.owner": pwd.getpwnam, "listen.group": grp.getgrnam}
+_WORKERS: Mapping[str, Callable[[str], object]] = {"user": pwd.getpwnam, "group": grp.getgrnam}
+"""The settings that name users and groups of which FPM's own test asks nothing, and who knows them: of the others
+only an older one's, such as PHP 7.4's, and these may be numbers."""
 _DAEMONIZED = (
     "PHP-FPM puts itself into the background, in every reload anew, so trimtab would lose sight of it: start it with "
     "--nodaemonize, as under systemd"
@@ -139,7 +142,7 @@ class Attached(IncludedServer[Configuration]):
         paths = sorted(one for one in {now.text(GLOBAL, "pid"), *new} if one[:1] == "/" and "${" not in one)
         why = next((f"no directory for {one}" for one in paths if not os.path.lexists(Path(one).parent)), "")
         why = why or next((f"another server listens at {one}" for one in sorted(new) if self._taken(one)), "")
-        why = why or _unknown(now)
+        why = why or _unknown(now, self.master.user == 0)
         return f"PHP-FPM would end in a reload, though its own test passes: {why}" if why else ""
 
     def _taken(self, address: str) -> bool:
@@ -309,18 +312,27 @@ class Attached(IncludedServer[Configuration]):
         return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {self.program.config_file} and reload PHP-FPM once"
 
 
-def _unknown(configuration: Configuration) -> str:
-    """Who is to have access to a socket and is not known here (any more); empty for nobody."""
+def _unknown(configuration: Configuration, root: bool) -> str:
+    """Who is to have a socket or the workers and is not known here (any more); empty for nobody.
+
+    Args:
+        configuration: as it is on disk.
+        root: whether root runs it: else the workers are its own user's, whatever the files say.
+    """
     for pool in configuration.pools():
-        if not configuration.text(pool, "listen").startswith("/"):
-            continue
-        for key, known in _ACCESS.items():
-            for name in configuration.text(pool, key).split(","):
+        listen = configuration.text(pool, "listen")
+        at_path = not (":" in listen or listen.isdecimal())
+        listed = any(configuration.text(pool, key) for key in _ACCESS)  # then a socket's owners are passed over
+        named = (_ACCESS if listed else _OWNERS) if at_path else {}
+        for key, known in {**named, **(_WORKERS if root else {})}.items():
+            text = configuration.text(pool, key)
+            for name in text.split(",") if key in _ACCESS else [text]:
+                if not name or "${" in name or (name.isdecimal() and key not in _ACCESS):
+                    continue
                 try:
                     known(name)
                 except KeyError:
-                    if name and "${" not in name:
-                        return f"{key} of pool {pool} names {printable(name)}, who is not known: take that out"
+                    return f"{key} of pool {pool} names {printable(name)}, who is not known: correct that"
     return ""
 
 
