@@ -62,10 +62,15 @@ class Files:
     files: list[Path] = field(default_factory=list)
     patterns: list[Path] = field(default_factory=list)
     stamps: dict[Path, Stamp] = field(default_factory=dict)
+    _index: dict[tuple[str, str], list[Setting]] = field(default_factory=dict, init=False, repr=False)
+    _indexed: int = field(default=0, init=False, repr=False)
 
     def all(self, name: str, section: str = "") -> list[Setting]:
         """Every setting of a name, in order; the last one counts where there is one value."""
-        return [one for one in self.settings if one.name == name and one.section == section]
+        for one in self.settings[self._indexed :]:  # each once: a server may have a thousand sections
+            self._index.setdefault((one.name, one.section), []).append(one)
+        self._indexed = len(self.settings)
+        return list(self._index.get((name, section), ()))
 
     def others(self, name: str, section: str, ours: Path | None) -> list[tuple[Path, str]]:
         """File and value of every such setting outside of our file; line numbers may shift and say nothing."""

@@ -101,6 +101,8 @@ class _Reader:
         self._prefix = prefix
         self._overlay = overlay
         self._section = GLOBAL
+        self._sections = {GLOBAL: GLOBAL}
+        """Small letters to the name that a section has."""
 
     def file(self, path: Path, depth: int) -> None:
         """Takes in one file and those that it includes."""
@@ -113,8 +115,7 @@ class _Reader:
     def _line(self, path: Path, number: int, line: str, depth: int) -> None:
         if found := _SECTION.match(line):
             name = found[1].strip()
-            known = (GLOBAL, *(one.section for one in self.out.settings))
-            self._section = next((one for one in known if one.lower() == name.lower()), name)
+            self._section = self._sections.get(name.lower(), name)
             return
         found = _SETTING.match(line)
         if found is None:
@@ -126,4 +127,5 @@ class _Reader:
             for name in self.out.included(self._prefix / value, self._overlay):
                 self.file(name, depth + 1)
             return
+        self._sections.setdefault(self._section.lower(), self._section)
         self.out.settings.append(Setting(found[1], value, path, number, self._section))
