@@ -47,6 +47,7 @@ class World:
     live: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
     clips: dict[int, int] = field(default_factory=dict)
+    in_memory: tuple[tuple[str, str], ...] = ()
     steps: int = 0
     restarts: int = 0
     faults: dict[int, str] = field(default_factory=dict)
@@ -129,7 +130,7 @@ class Link:
         if statement.startswith("SELECT @@GLOBAL."):
             return (tuple(world.values()[one.split("@@GLOBAL.")[1]] for one in statement[7:].split(", ")),)
         if "information_schema.TABLES" in statement:
-            return ()
+            return world.in_memory
         if "VERSION()" in statement:
             return (("10.11.6-MariaDB",),)
         return (("GRANT ALL PRIVILEGES ON *.* TO `root`",),) if "GRANTS" in statement else (("", 5),)

@@ -1,4 +1,4 @@
-"""What a MariaDB in memory is not let have: memory that others hold, and fewer connections than there were."""
+"""What a MariaDB in memory is not let have: memory of others, too few connections, a restart that loses something."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.plants.test_mariadb_change import Link, World, attach, fresh
+from tests.unit.plants.test_mariadb_change import BASE, MORE, STACK, Link, World, attach, fresh
 from trimtab.core.memory import MIB, Room
 from trimtab.errors import ApplyRefused, OperatorEdit
 from trimtab.plants.mariadb.attached import Attached
@@ -196,3 +196,20 @@ def test_what_the_operator_makes_smaller_in_mid_run_is_no_reason_against_other_c
         plant.apply({"max_connections": 101})
     plant.restore()
     assert (world.values()[POOL], world.values()["max_connections"]) == (64 * MIB, 50)
+
+
+def test_what_a_restart_would_lose_since_the_run_began_hinders_a_trial_and_no_way_back(
+    fresh: Callable[[], World],
+) -> None:
+    world = fresh()
+    plant = attach(world)
+    plant.apply({"thread_stack": MORE})
+    world.in_memory = (("web", "sessions"),)
+    with pytest.raises(ApplyRefused, match=r"table web\.sessions is in memory"):
+        plant.apply({"thread_stack": STACK})
+    world.in_memory, world.live["read_only"] = (), 1
+    with pytest.raises(ApplyRefused, match=r"read_only was set while MariaDB ran"):
+        plant.apply({"thread_stack": STACK})
+    assert world.restarts == 1
+    plant.apply({"thread_stack": BASE["thread_stack"]})
+    assert world.restarts == 2
