@@ -122,6 +122,10 @@ def test_where_a_restart_would_empty_a_table_in_memory_no_run_that_restarts_begi
     live.check_permissions()
     with pytest.raises(UsageError, match=r"table web\.sessions is in memory .*, and a restart would empty it"):
         plant.check_permissions()
+    before = run.pid
+    with pytest.raises(ApplyRefused, match=r"table web\.sessions is in memory"):
+        plant.apply({"thread_stack": STACK})  # as where it was made while the run went on
+    assert run.pid == before
     run.bed.sql("ALTER TABLE web.sessions ENGINE=InnoDB")
     plant.check_permissions()
     for one in (plant, live):
