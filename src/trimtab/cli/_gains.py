@@ -137,11 +137,8 @@ def given_gains(args: argparse.Namespace, spec: Spec) -> dict[Kind, Gains]:
 
 def identified_gains(
     args: argparse.Namespace, spec: Spec, plant: Plant, stop: Stop
-) -> tuple[dict[Kind, Gains], tuple[int, ...]] | None:
+) -> dict[Kind, Gains] | None:
     """Excites the plant, estimates its models and designs from them; None when it was stopped.
-
-    Returns:
-        (gains, numbers of the two runs).
 
     Raises:
         UsageError: there is one class only, another run moves the budgets, a model cannot be used, or no controller
@@ -177,7 +174,7 @@ def identified_gains(
             models[pair.kind] = found.model
     wanted = specification(args, spec)
     said = f"identified by runs {runs[0]} and {runs[1]}"
-    return {kind: _designed(kind, model, wanted, said) for kind, model in models.items()}, runs
+    return {kind: _designed(kind, model, wanted, said) for kind, model in models.items()}
 
 
 def tell_gains(gains: Mapping[Kind, Gains], as_json: bool) -> None:

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
                 found = identified_gains(args, spec, plant, stop)
                 if found is None:
                     return exit_code(stop.reason)
-                gains = found[0]
+                gains = found
             tell_gains(gains, args.json)
             controller = _controller(args, name, settings.objective, spec, gains)
         controller.start(knobs, settings.seed)
