@@ -71,6 +71,13 @@ def contents(path: str) -> bytes:
         os.close(fd)
 
 
+def capable(capability: int, proc: Path = PROC) -> bool:
+    """Whether this process has a capability in force, by its number in linux/capability.h."""
+    lines = (proc / "self/status").read_bytes().split(b"\n")
+    effective = next((line.split()[1] for line in lines if line.startswith(b"CapEff:")), b"0")
+    return bool(int(effective, 16) >> capability & 1)
+
+
 def last_born() -> int:
     """The id that the kernel gave last to a new process or thread; while it is the same none was born."""
     return int(contents(f"{PROC}/loadavg").split()[4])

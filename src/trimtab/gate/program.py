@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import struct
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import UsageError
+from trimtab.processes import capable
 
 _ELF = struct.Struct("<16sHHIQQQIHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
@@ -62,11 +62,9 @@ def require_allowed(ports: Sequence[int], proc: Path = Path("/proc")) -> None:
     """
     try:
         first = int((proc / "sys/net/ipv4/ip_unprivileged_port_start").read_text(encoding="ascii"))
-        status = (proc / "self/status").read_text(encoding="utf-8")
+        if capable(_NET_BIND_SERVICE, proc):
+            return
     except (OSError, ValueError):
-        return
-    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    if capabilities is None or int(capabilities[1], 16) >> _NET_BIND_SERVICE & 1:
         return
     low = [port for port in ports if port < first]
     if low:

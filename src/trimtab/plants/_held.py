@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from trimtab.plants._master import Master
+from trimtab.processes import capable
 
 _POLL_S = 0.001
 _STOP_PATIENCE_S = 1.0
@@ -25,8 +24,7 @@ _SEIZE, _INTERRUPT, _DETACH, _ALL_CHILDREN = 0x4206, 0x4207, 17, 0x40000000  # l
 
 def permitted() -> bool:
     """Whether this process has CAP_SYS_PTRACE, with which the master may be held."""
-    found = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_PTRACE & 1)
+    return capable(_CAP_SYS_PTRACE)
 
 
 @contextlib.contextmanager

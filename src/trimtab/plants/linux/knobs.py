@@ -15,6 +15,7 @@ from trimtab.core import Domain, How, Knob, Role
 from trimtab.errors import NotMeasured
 from trimtab.plants.linux import putback
 from trimtab.plants.linux.target import Target
+from trimtab.processes import capable
 from trimtab.sensors import _cgroup
 from trimtab.trust import untrusted
 
@@ -64,9 +65,7 @@ def base_slice_ns() -> int:
 
 def may_raise() -> bool:
     """Whether this process may raise priorities (CAP_SYS_NICE), as it takes to put a nice level back."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
-    effective = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
-    return bool(int(effective, 16) >> _CAP_SYS_NICE & 1)
+    return capable(_CAP_SYS_NICE)
 
 
 def of_threads(base_ns: int, raising: bool, real_time: bool) -> tuple[Knob, ...]:
