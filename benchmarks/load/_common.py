@@ -91,6 +91,14 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def peak_bytes(pid: int) -> int:
+    """The most resident memory that a process has held."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise SystemExit("the kernel does not say VmHWM")
+
+
 def save(name: str, command: str, facts: dict[str, Any], figures: dict[str, Any], raw: list[dict[str, Any]]) -> Path:
     """Writes one benchmark's result into today's folder, or into the next free one where it has a result already.
 

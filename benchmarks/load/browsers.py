@@ -13,8 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from _common import conditions, cores, favour, responder, save
-from sessions import peak_bytes
+from _common import conditions, cores, favour, peak_bytes, responder, save
 
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun

@@ -10,10 +10,9 @@ sessions is under 1 GiB.
 from __future__ import annotations
 
 import resource
-from pathlib import Path
 from typing import Any
 
-from _common import conditions, cores, favour, responder, save
+from _common import conditions, cores, favour, peak_bytes, responder, save
 
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
@@ -44,14 +43,6 @@ def populations(sessions: int, connection: Connection) -> list[Population]:
         )
         for number in range(SOURCES)
     ]
-
-
-def peak_bytes(pid: int) -> int:
-    """The most resident memory that a process has held."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit("the kernel does not say VmHWM")
 
 
 def measured(sessions: int, connection: Connection, raw: list[dict[str, Any]]) -> dict[str, Any]:

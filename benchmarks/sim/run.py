@@ -10,17 +10,19 @@ them. Wall time is that of one `advance` order; CPU time is the time that the ke
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
-import re
 import statistics
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "load"))
+
+from _common import conditions, peak_bytes
 
 from trimtab import native
 from trimtab.plants.simulated import SimulatedServer
@@ -63,13 +65,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=False)
-    runs = []
+    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True)
+    known, runs = conditions() | {"rustc": rustc.stdout.strip(), "niceness": 0}, []
     for repeat in range(args.repeats):
         for name in CASES:
             runs.append({"repeat": repeat, "case": name, **measured(name, seed=repeat)})
             print(json.dumps(runs[-1]), flush=True)
-    (args.out / "runs.json").write_text(json.dumps({"conditions": conditions(), "runs": runs}, indent=1) + "\n")
-    summary = summarised(runs, args.repeats, args.out.name)
+    (args.out / "runs.json").write_text(json.dumps({"conditions": known, "runs": runs}, indent=1) + "\n")
+    summary = summarised(runs, known, args.repeats, args.out.name)
     (args.out / "summary.md").write_text(summary)
     print(summary)
 
@@ -85,12 +88,9 @@ def measured(name: str, seed: int) -> dict[str, float]:
         cpu_s, began = cpu_time_s(simulator.pid), time.perf_counter()
         ask(simulator, {"type": "advance", "duration_s": length_s})
         wall_s, used_s = time.perf_counter() - began, cpu_time_s(simulator.pid) - cpu_s
-        answer = ask(simulator, {"type": "read"})
-        status = Path(f"/proc/{simulator.pid}/status").read_text()
+        answer, peak = ask(simulator, {"type": "read"}), peak_bytes(simulator.pid)
     finally:
         simulator.close()
-    peak = re.search(r"VmHWM:\s*(\d+) kB", status)
-    assert peak is not None
     return {
         "virtual_s": length_s,
         "events": answer["events"],
@@ -98,7 +98,7 @@ def measured(name: str, seed: int) -> dict[str, float]:
         "cpu_s": used_s,
         "events_per_wall_s": answer["events"] / wall_s,
         "events_per_cpu_s": answer["events"] / used_s,
-        "peak_bytes": int(peak[1]) * 1024,
+        "peak_bytes": peak,
     }
 
 
@@ -116,34 +116,15 @@ def cpu_time_s(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
-def conditions() -> dict[str, Any]:
-    """Facts on the machine and the versions, to judge the figures by."""
-    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    root = Path(__file__).resolve().parents[2]
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
-    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True)
-    return {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip(),
-        "rustc": rustc.stdout.strip(),
-        "cpu": model[1] if model else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load_average_1min": os.getloadavg()[0],
-    }
-
-
-def summarised(runs: list[dict[str, Any]], repeats: int, folder: str) -> str:
+def summarised(runs: list[dict[str, Any]], known: dict[str, Any], repeats: int, folder: str) -> str:
     """The page: targets, conditions and a table with median, least and greatest."""
-    known = conditions()
     command = f"python benchmarks/sim/run.py --repeats {repeats} --out benchmarks/results/{folder}"
     lines = [
         "# Speed of the simulator",
         "",
         f"`{command}` on {known['date']}, commit {known['commit'][:12]}, {known['rustc']},",
         f"{known['cpu']} ({known['cores']} cores, the simulator on one), Linux {known['kernel']},",
-        f"load average {known['load_average_1min']:.1f} of other programs at the end.",
+        f"load average {os.getloadavg()[0]:.1f} of other programs at the end.",
         "",
         f"Wanted: at least {TARGET_EVENTS_HZ / 1e6:.0f} million events per second of one core, and 30 virtual",
         f"minutes within {TARGET_WALL_S:.0f} s. Each figure: median (least .. greatest) of the repeats.",
