@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.clock import SystemClock
-from trimtab.core.plant import Sensor
+from trimtab.core.sensor import Sensor
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
 from trimtab.sensors.resources import Resources

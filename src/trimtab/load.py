@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
 from trimtab import codec
-from trimtab.core.plant import Clock
+from trimtab.core.sensor import Clock
 from trimtab.errors import NativeError, UsageError
 from trimtab.load_reports import Interval, Summary
 from trimtab.native import Native

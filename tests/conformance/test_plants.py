@@ -13,8 +13,7 @@ from tests import _knob_names
 from trimtab import discovery
 from trimtab.cli._plant import chosen_controller, chosen_knobs
 from trimtab.clock import SystemClock
-from trimtab.core import Knob, Objective, Plant
-from trimtab.core.plant import PlantDefaults
+from trimtab.core import Knob, Objective, Plant, PlantDefaults
 from trimtab.errors import ApplyRefused
 from trimtab.gate import run_directory
 from trimtab.metrics import known

@@ -21,7 +21,7 @@ from trimtab.cli._leftovers import attached_as_found, require_alone
 from trimtab.cli._plant import PLANTS, add_store, allowed_seed, refine, writable
 from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
-from trimtab.core.plant import Plant
+from trimtab.core import Plant
 from trimtab.errors import UsageError
 from trimtab.events import Event
 from trimtab.files import write_whole

@@ -28,7 +28,7 @@ from trimtab.cli._plant import (
 from trimtab.cli._progress import Lines, Quietly, rows_of, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
-from trimtab.core.plant import Plant
+from trimtab.core import Plant
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Status, WindowDone

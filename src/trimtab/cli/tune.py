@@ -33,7 +33,7 @@ from trimtab.cli._plant import (
 from trimtab.cli._run import KEPT_WINDOWS, RunRequest, execute, finish
 from trimtab.cli._search import USUAL_DURATION, add_search, chosen_search, searching
 from trimtab.cli._stop import stopping
-from trimtab.core.plant import PlantDefaults
+from trimtab.core import PlantDefaults
 from trimtab.errors import UsageError
 from trimtab.records import Run
 from trimtab.settings import Mode, Settings

@@ -9,18 +9,16 @@ from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
 from trimtab.core.plant import (
     Applied,
-    Clock,
     Drawing,
     Plant,
     PlantDefaults,
-    Precedence,
     Prepared,
-    Sensor,
     Subject,
     give_up,
     notes_of,
     take_back,
 )
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import launcher, own
-from trimtab.core.plant import Clock
+from trimtab.core.sensor import Clock
 from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.pair import MOST_RESTARTS, WITHIN_S
 from trimtab.gate.run_directory import RunDirectory

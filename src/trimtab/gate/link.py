@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from trimtab import codec
-from trimtab.core.plant import Clock
+from trimtab.core.sensor import Clock
 from trimtab.errors import ApplyRefused, PlantGone, UsageError
 from trimtab.gate.answers import Counters, Refused, State
 from trimtab.gate.run_directory import RunDirectory

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from trimtab import codec, native
-from trimtab.core.plant import Clock
+from trimtab.core.sensor import Clock
 from trimtab.errors import PlantError, PlantGone, TrimtabError
 from trimtab.gate.link import Link
 from trimtab.gate.run_directory import RunDirectory

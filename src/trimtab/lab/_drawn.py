@@ -11,8 +11,7 @@ from random import Random
 from types import ModuleType
 
 from trimtab.clock import SystemClock
-from trimtab.core import Plant
-from trimtab.core.plant import PlantDefaults
+from trimtab.core import Plant, PlantDefaults
 from trimtab.lab import Arm, Context, World
 from trimtab.lab._applications import WORKER_BYTES, check, furnish, require_installed, urls
 from trimtab.lab._beds import WARM_S, aside, under_load

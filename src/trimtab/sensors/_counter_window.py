@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from trimtab.core.plant import Clock, Sensor
+from trimtab.core.sensor import Clock, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from pathlib import Path
 
-from trimtab.core.plant import Clock, Precedence
+from trimtab.core.sensor import Clock, Precedence
 from trimtab.core.window import Readings
 from trimtab.sensors._arrivals import Visitor
 from trimtab.sensors._counter_window import CounterWindow, State

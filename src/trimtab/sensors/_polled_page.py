@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from trimtab.core.finding import Finding
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._inet_diag import NLM_F_REQUEST

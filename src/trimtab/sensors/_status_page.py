@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from trimtab.core.plant import Clock
+from trimtab.core.sensor import Clock
 from trimtab.errors import NotMeasured
 from trimtab.trust import printable
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Precedence, Sensor
+from trimtab.core.sensor import Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 

@@ -42,7 +42,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors import _inet_diag

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from trimtab.core.metric import of_class
-from trimtab.core.plant import Precedence, Sensor
+from trimtab.core.sensor import Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.gate.answers import Counters

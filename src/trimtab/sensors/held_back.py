@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Precedence, Sensor
+from trimtab.core.sensor import Precedence, Sensor
 from trimtab.core.window import Readings
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NativeError, NotMeasured
 from trimtab.load import LoadRun

@@ -25,7 +25,7 @@ import time
 import zlib
 
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Precedence, Sensor
+from trimtab.core.sensor import Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from trimtab.core.finding import Finding
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import Group, groups

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from trimtab.core.finding import Finding
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.processes import contents

@@ -25,7 +25,7 @@ ExtendedStatus must be on (it is by default with mod_status) for all but the wor
 from __future__ import annotations
 
 from trimtab.core.finding import Finding
-from trimtab.core.plant import Clock
+from trimtab.core.sensor import Clock
 from trimtab.core.window import Readings
 from trimtab.sensors._metrics import (
     BUSY_WORKERS,

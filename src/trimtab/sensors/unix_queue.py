@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Callable
 
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.sensor import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.processes import descriptors

@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Clock, Precedence
+from trimtab.core.sensor import Clock, Precedence
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, PlantGone, UsageError
 from trimtab.plants.mariadb.credentials import Credentials
