@@ -40,7 +40,7 @@ def bed() -> Iterator[UnderGate]:
 
 
 def test_a_local_user_finds_no_way_to_the_hand_off_socket(bed: UnderGate) -> None:
-    with stranger("freeze", bed) as reached:
+    with stranger(bed) as reached:
         link = Link(bed.run_dir, SystemClock(), patience_s=_stranger.HOLD_S / 2)
         with contextlib.closing(link):
             link.apply({})
@@ -102,11 +102,11 @@ def status(pid: int) -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def stranger(what: str, bed: UnderGate) -> Iterator[list[str]]:
-    """Somebody without rights who does something to the gate of a server; what he has reached."""
+def stranger(bed: UnderGate) -> Iterator[list[str]]:
+    """Somebody without rights who tries to freeze the gate of a server; what he has reached."""
     source = Path(_stranger.__file__).read_text(encoding="utf-8")
     attack = subprocess.Popen(
-        ["/usr/bin/python3", "-I", "-c", source, what, str(bed.run_dir.directory)],
+        ["/usr/bin/python3", "-I", "-c", source, str(bed.run_dir.directory)],
         stdout=subprocess.PIPE,
         text=True,
         user=STRANGER,

@@ -83,15 +83,20 @@ def test_no_request_is_lost_while_they_end(bed: UnderGate) -> None:
     plant.close()
 
 
+def assert_no_signal(running: UnderGate) -> None:
+    """No process ends where M becomes smaller."""
+    before, plant = children(running), running.plant()
+    applied = plant.apply({LIMIT: FEW})
+    running.pages(BASIC, 3)
+    assert not any("idle processes" in note for note in applied.notes)
+    assert children(running) >= before
+    plant.restore()
+    plant.close()
+
+
 def test_a_server_of_threads_gets_no_signal() -> None:
     with under_gate("event", workers=WORKERS) as running:
-        before, plant = children(running), running.plant()
-        applied = plant.apply({LIMIT: FEW})
-        running.pages(BASIC, 3)
-        assert not any("idle processes" in note for note in applied.notes)
-        assert children(running) >= before
-        plant.restore()
-        plant.close()
+        assert_no_signal(running)
 
 
 def test_a_prefork_with_a_process_of_a_module_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,10 +106,4 @@ def test_a_prefork_with_a_process_of_a_module_gets_no_signal(monkeypatch: pytest
     monkeypatch.setattr(apache_config, "text", lambda *a: f"{text(*a)}ScriptSock cgid.sock\n")
     with under_gate(workers=WORKERS) as running:
         until(lambda: len(children(running)) > WORKERS, "not all processes have begun")
-        before, plant = children(running), running.plant()
-        applied = plant.apply({LIMIT: FEW})
-        running.pages(BASIC, 3)
-        assert not any("idle processes" in note for note in applied.notes)
-        assert children(running) >= before
-        plant.restore()
-        plant.close()
+        assert_no_signal(running)

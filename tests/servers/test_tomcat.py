@@ -35,10 +35,8 @@ pytestmark = pytest.mark.server
 ALL = {
     **SHIPPED,
     **POOL,
-    **{f"ajp_{name}": value for name, value in SHIPPED.items()},
-    "ajp_keep_alive_timeout_ms": -1,
+    **{f"ajp_{name}": value for name, value in SHIPPED.items() if name != "keep_alive_timeout_ms"},
 }
-del ALL["ajp_keep_alive_timeout_ms"]
 PAGE = b"GET /shop/page.txt HTTP/1.1\r\nHost: shop\r\n\r\n"
 
 
