@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,12 +92,3 @@ def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(sp
             fpm.apply({"max_children": 6})
         assert not bed.snippet.exists()
         assert bed.workers() <= 3
-
-
-def test_an_ordinary_user_is_told_in_one_line_what_is_needed() -> None:
-    with private() as bed:
-        attach = f"PhpFpm.attach(SystemClock(), {bed.testbed.pid})"
-        code = f"from tests.servers._private_fpm import PhpFpm, SystemClock; {attach}"
-        told = subprocess.run([*AS_STRANGER, sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        last = told.stderr.splitlines()[-1]
-        assert "run as root or as its user" in last, told.stderr

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -113,13 +112,3 @@ def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(sp
             squid.apply({"cache_mem": 16})
         assert not bed.snippet.exists()
         assert process.SquidMaster.find(bed.testbed.pid).ports() == ports
-
-
-def test_an_ordinary_user_is_told_in_one_line_what_is_needed() -> None:
-    with private() as bed:
-        code = (
-            "from trimtab.clock import SystemClock; from trimtab.plants.squid.plant import Squid; "
-            f"Squid.attach(SystemClock(), {bed.testbed.pid})"
-        )
-        told = subprocess.run([*AS_STRANGER, sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert "run as root or as its user" in told.stderr.splitlines()[-1], told.stderr

@@ -6,9 +6,7 @@ import itertools
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +17,7 @@ import pytest
 
 from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, UsageError
 from trimtab.plants._standstill import Standstill
 from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.attached import Attached
@@ -103,25 +101,6 @@ def test_a_change_is_in_force_in_the_running_pool_and_restore_undoes_it(bed: Bed
     fpm.restore()
 
 
-def test_what_an_earlier_run_has_kept_stays_beside_what_a_later_one_changes(bed: Bed) -> None:
-    bed.attach().apply({"max_children": 8})
-    later = bed.attach()
-    assert later.apply({"start_servers": 3}).configuration == {**DEBIAN, "max_children": 8, "start_servers": 3}
-    later.restore()
-    assert later.configuration() == {**DEBIAN, "max_children": 8}
-
-
-def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Bed) -> None:
-    fpm = bed.attach()
-    fpm.apply({"max_children": 8})
-    assert fpm.apply({"start_servers": 3}).configuration == {**DEBIAN, "max_children": 8, "start_servers": 3}
-    fpm.restore()
-    assert fpm.apply({"pm": ONDEMAND}).configuration == {**DEBIAN, "pm": ONDEMAND}
-    assert bed.says().pm == "ondemand"
-    fpm.restore()
-    assert fpm.configuration() == DEBIAN
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -144,28 +123,6 @@ def test_what_is_not_valid_or_against_a_rule_is_refused_and_changes_nothing(
     assert bed.says().started_s == before
 
 
-def test_a_configuration_that_fpm_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
-    fpm = bed.attach()
-    bed.write("b.conf", "[www]\nno such thing\n")
-    with pytest.raises(ApplyRefused, match=r"b\.conf:2\] value is NULL for a ZEND_INI_PARSER_ENTRY"):
-        fpm.apply({"max_children": 6})
-    assert not bed.snippet.exists()
-    assert bed.says().pm == "dynamic"
-
-
-def test_restore_does_not_reload_into_a_configuration_that_fpm_refuses(bed: Bed) -> None:
-    fpm = bed.attach()
-    fpm.apply({"max_children": 6})
-    bed.write("b.conf", "[www]\nno.such.thing = on\n")
-    with pytest.raises(ApplyFailed, match=r"no\.such\.thing"):
-        fpm.restore()
-    assert not bed.snippet.exists()
-    process.FpmMaster.find(fpm.pid).check()
-    bed.write("b.conf", None)
-    fpm.restore()
-    assert fpm.configuration() == DEBIAN
-
-
 def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back() -> None:
     with private(timeout_s=1) as bed:
         attached = Attached(process.FpmMaster.find(bed.testbed.pid), SystemClock())
@@ -177,83 +134,6 @@ def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(
         finally:
             os.kill(fpm.pid, signal.SIGCONT)
         assert not bed.snippet.exists()
-
-
-class Interrupting(SystemClock):
-    """Time in which something happens once a file is there, at the next look at the clock.
-
-    A reload may be over before anything had to sleep, but not before its deadline was taken from the clock.
-    """
-
-    def __init__(self, happens: BaseException, once: Path) -> None:
-        self.happens, self.once = happens, once
-
-    def now_s(self) -> float:
-        if self.once.exists():
-            raise self.happens
-        return super().now_s()
-
-
-def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
-    fpm = bed.attach(Interrupting(KeyboardInterrupt(), bed.snippet))
-    with pytest.raises(KeyboardInterrupt):
-        fpm.apply({"pm": STATIC})
-    assert not bed.snippet.exists()
-    assert bed.says().pm == "dynamic"
-
-
-def test_an_edit_of_our_file_stands_the_knobs_down_and_is_not_overwritten(bed: Bed) -> None:
-    fpm = bed.attach()
-    fpm.apply({"max_children": 6})
-    mine = "[www]\npm.max_children = 9\n"
-    bed.write(bed.snippet.name, mine)
-    with pytest.raises(OperatorEdit) as first:
-        fpm.configuration()
-    assert first.value.knob == "max_children"
-    assert "max_children" in fpm.configuration(), "it is said once"
-    for change in ({"max_children": 7}, {"start_servers": 1}):
-        with pytest.raises(OperatorEdit):
-            fpm.apply(change)
-    with pytest.raises(OperatorEdit, match="changed by somebody"):
-        fpm.restore()
-    assert bed.snippet.read_text() == mine
-
-
-def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: Bed) -> None:
-    fpm = bed.attach()
-    fpm.apply({"max_children": 6})
-    bed.write("x-mine.conf", "[www]\npm.max_children = 9\n")
-    with pytest.raises(OperatorEdit, match=r"x-mine\.conf"):
-        fpm.apply({"max_children": 7})
-    bed.restart_pool()
-    fpm.apply({"start_servers": 1})
-    assert fpm.configuration() == {**DEBIAN, "max_children": 9, "start_servers": 1}
-    fpm.restore()
-    assert fpm.configuration() == {**DEBIAN, "max_children": 9}
-
-
-MORE_MEMORY = "[www]\nphp_admin_value[memory_limit] = 64M\n"
-
-
-def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_waits_with_it(bed: Bed) -> None:
-    fpm, mine = bed.attach(), bed.snippets / "x-mine.conf"
-    fpm.apply({"max_children": 6})
-    bed.write("www.conf", bed.snippets.joinpath("www.conf").read_text() + "; a comment is no setting\n")
-    bed.write(".x-mine.conf.swp", "an editor's")
-    fpm.apply({"max_children": 7})
-    bed.write(mine.name, MORE_MEMORY)
-    for _ in range(2):
-        with pytest.raises(ApplyLater, match=f"{mine} was edited after PHP-FPM read it, .* reload PHP-FPM yourself"):
-            fpm.apply({"max_children": 8})
-    assert (fpm.configuration()["max_children"], "= 7" in bed.snippet.read_text()) == (7, True)
-    bed.restart_pool()
-    assert fpm.apply({"max_children": 8}).configuration["max_children"] == 8
-    bed.write(mine.name, None)
-    with pytest.raises(ApplyLater, match=f"{mine} was edited"):
-        fpm.apply({"max_children": 9})
-    assert fpm.apply({"max_children": 7}).configuration["max_children"] == 7, "a way back waits for nobody"
-    fpm.restore()
-    assert (fpm.configuration(), bed.snippet.exists()) == (DEBIAN, False)
 
 
 class WithIni(FpmTestbed):
@@ -327,49 +207,6 @@ def test_what_was_edited_before_trimtab_came_and_not_loaded_is_not_brought_into_
     assert fpm.apply({"start_servers": 1}).configuration == {**DEBIAN, "max_children": 9, "start_servers": 1}
 
 
-@pytest.mark.parametrize(
-    "point", ["change.Change.test", "change.reload", "change.Attached.reloaded", "plant.PhpFpm.configuration"]
-)
-def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(bed: Bed, point: str) -> None:
-    run = textwrap.dedent(f"""
-        import os, signal
-        from trimtab.clock import SystemClock
-        from trimtab.plants.php_fpm import change, plant
-        fpm = plant.PhpFpm.attach(SystemClock(), {bed.testbed.pid})
-        def die(*_):
-            os.kill(os.getpid(), signal.SIGKILL)
-        {point} = die
-        fpm.apply({{"pm": {STATIC}}})
-    """)
-    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
-    assert bed.snippet.exists()
-    fpm = bed.attach()
-    assert bed.snippet.name in fpm.leftover()
-    fpm.undo_leftover()
-    assert fpm.leftover() == ""
-    assert not bed.snippet.exists()
-    assert fpm.configuration() == DEBIAN
-    assert bed.says().pm == "dynamic"
-
-
-def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
-    fpm = bed.attach()
-    fpm.apply({"pm": STATIC})
-    ended = subprocess.run(["sh", "-c", fpm.undo_script()], check=False, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    assert not bed.snippet.exists()
-    until(lambda: bed.says().pm == "dynamic", "it was not reloaded")
-
-
-def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
-    bed.write(bed.snippet.name, "; mine\n")
-    bed.restart_pool()
-    fpm = bed.attach()
-    with pytest.raises(ApplyRefused, match="was not written by trimtab"):
-        fpm.apply({"max_children": 6})
-    assert bed.snippet.read_text() == "; mine\n"
-
-
 def test_the_doctor_names_every_knob_of_every_pool() -> None:
     with private(pools=("one", "two")) as bed:
         said = {f.subject: f for f in findings(process.FpmMaster.find(bed.testbed.pid))}
@@ -409,20 +246,6 @@ def test_a_pool_in_the_main_file_after_the_include_has_the_last_word_and_that_is
         bed.restart_pool()
         with pytest.raises(ApplyRefused, match=r"would have the last word.*is the last line of"):
             bed.attach().apply({"max_children": 6})
-
-
-def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
-    with private() as bed:
-        fpm = bed.attach()
-        fpm.apply({"max_children": 6})
-        os.kill(fpm.pid, signal.SIGTERM)
-        until(lambda: start_of(fpm.pid) is None, "it did not end")
-        with pytest.raises(PlantGone, match=f"pid {fpm.pid}"):
-            fpm.configuration()
-        with pytest.raises(PlantGone):
-            fpm.apply({"max_children": 7})
-        fpm.restore()
-        assert not bed.snippet.exists()
 
 
 def test_without_process_control_timeout_a_reload_loses_requests_so_it_is_refused_with_what_mends_it() -> None:

@@ -73,7 +73,7 @@ class KeepAlive(MappedWindow[State]):
         """The readings between two states.
 
         Raises:
-            NotMeasured: or a counter went backwards.
+            NotMeasured: a counter went backwards.
         """
         (one, all_one, bins_one), (two, all_two, bins_two) = first, last
         # The server's own time is no count.
