@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
+from trimtab.events import Status
 from trimtab.store import Store
 
 PATIENCE_S = 60.0
@@ -34,8 +35,40 @@ def windows(said: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, said.stdout.splitlines()) if event["type"] == "window"]
 
 
-def interrupted(arguments: list[str], once: Callable[[], object], what: str) -> subprocess.CompletedProcess[str]:
-    """What came of a command that was ended as Ctrl-C does it, once something had happened."""
+def interrupted(
+    arguments: list[str], once: Callable[[], object], what: str, number: signal.Signals = signal.SIGINT
+) -> subprocess.CompletedProcess[str]:
+    """What came of a command that was ended, as Ctrl-C does it or by another signal, once something had happened."""
+    return _ended(arguments, once, what, lambda process: process.send_signal(number))
+
+
+def left_by_its_server(arguments: list[str], path: Path, end: Callable[[], object]) -> None:
+    """A run whose server is ended once a window is measured: it ends early, and says so in one line."""
+    with contextlib.closing(Store(path)) as store:
+        said = _ended(arguments, lambda: store.windows(1), "no window was measured", lambda _: end())
+        assert said.returncode == 1
+        assert said.stderr.startswith("trimtab: run 1 ended early: ") and said.stderr.count("\n") == 1
+        assert store.run(1).status is Status.GONE
+
+
+def refused(arguments: list[str], path: Path, message: str) -> None:
+    """A tuning that is used wrongly: one line says so, and nothing is stored."""
+    said = finished(arguments)
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert message in said.stderr
+    assert not path.exists()
+
+
+def undone(path: Path, run: int = 1) -> str:
+    """What `trimtab runs undo` says, which has to succeed."""
+    said = finished(command("runs", "undo", run, "--store", path))
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
+def _ended(
+    arguments: list[str], once: Callable[[], object], what: str, end: Callable[[subprocess.Popen[str]], object]
+) -> subprocess.CompletedProcess[str]:
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def happened() -> bool:
@@ -44,7 +77,7 @@ def interrupted(arguments: list[str], once: Callable[[], object], what: str) -> 
 
     try:
         until(happened, what)
-        process.send_signal(signal.SIGINT)
+        end(process)
         out, err = process.communicate(timeout=PATIENCE_S)
     finally:
         if process.poll() is None:

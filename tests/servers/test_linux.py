@@ -16,7 +16,7 @@ import pytest
 
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.servers._private_apache import Bed, private, renewed
-from tests.servers._tuning import windows
+from tests.servers._tuning import undone, windows
 from tests.servers._under_gate import until
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -74,8 +74,7 @@ def test_a_run_puts_everything_back_at_its_end_unless_it_is_told_to_keep_it(bed:
     kept = journal.left()
     if set(seen(bed).values()) != before:  # the judge may have put back what it did not know to be better
         assert kept and kept[0].kept
-        undone = finished(command("runs", "undo", 2, "--store", path))
-        assert undone.returncode == 0, undone.stderr
+        undone(path, 2)
     assert set(seen(bed).values()) == before
 
 
@@ -86,9 +85,7 @@ def test_sigkill_leaves_what_the_next_trimtab_knows_and_undoes(bed: Bed, path: P
     process.kill()
     process.wait()
     assert set(seen(bed).values()) != before
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
-    assert "run 1: undone" in undone.stdout
+    assert "run 1: undone" in undone(path)
     assert set(seen(bed).values()) == before
     assert journal.left() == ()
 

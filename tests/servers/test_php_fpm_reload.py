@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_fpm import PATIENCE_S, Bed, private, until
+from tests.servers._traffic import changed_in_mid_traffic, once, users
 from trimtab.clock import SystemClock
-from trimtab.load import LoadRun
 from trimtab.plants._held import permitted
 from trimtab.plants.php_fpm import fastcgi, status
 from trimtab.plants.php_fpm.drain import LEFT
@@ -24,13 +23,11 @@ from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.content import dynamic_url
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
-from trimtab.workloads._distribution import Constant
-from trimtab.workloads._population import Closed, Connection, ConstantRate, Population, Url
+from trimtab.workloads._population import Population, Url
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 holds = pytest.mark.skipif(not permitted(), reason="the master can only be held with CAP_SYS_PTRACE")
-ENDLESS = Constant(1e9)
 HOLDS = """
 import sys, time
 from trimtab.clock import SystemClock
@@ -55,15 +52,7 @@ CHILDREN = (7, 4, 9, 5, 3, 8, 6, 10, 5, 4)
 def clients() -> tuple[Population, ...]:
     """Kept connections, one connection per request, and pages of 50 ms, of which PHP computes for 5."""
     short, slow = Url(dynamic_url(1000, 100)), Url(dynamic_url(cpu_us=5000, memory_kb=2000, wait_us=45_000))
-    return (
-        Population(
-            class_name="busy", pages=(short,), arrivals=Closed(2), session_pages=ENDLESS, think_s=Constant(0.01)
-        ),
-        Population(class_name="once", pages=(short,), arrivals=ConstantRate(15.0), connection=Connection.PER_REQUEST),
-        Population(
-            class_name="slow", pages=(slow,), arrivals=Closed(2), session_pages=ENDLESS, think_s=Constant(0.1)
-        ),
-    )
+    return users("busy", [short], 2, 0.01), once([short], 15.0), users("slow", [slow], 2, 0.1)
 
 
 def nginx(bed: Bed) -> NginxTestbed:
@@ -83,25 +72,12 @@ LAST_RECORD_REFUSED = "(sending empty stdin)"
 def test_ten_reloads_in_mid_traffic_lose_no_request(
     front: Callable[[Bed], NginxTestbed | ApacheTestbed], tcp: bool
 ) -> None:
-    clock = SystemClock()
+    changes = ({"max_children": number, "pm": turn % 3} for turn, number in enumerate(CHILDREN))
     with private(tcp=tcp) as bed, front(bed) as before:
-        fpm = bed.attach()
-        with LoadRun(f"127.0.0.1:{before.port}", clients(), 300.0, clock, seed=1) as run:
-            clock.sleep(0.5)
-            began_s = time.monotonic()
-            for turn, children in enumerate(CHILDREN):
-                changes = {"max_children": children, "pm": turn % 3}
-                assert fpm.apply(changes).configuration.items() >= changes.items()
-                clock.sleep(0.5)
-            took_s = time.monotonic() - began_s
-            summary = run.stop()
-        fpm.restore()
-        done = {c.class_name: c.requests for c in summary.classes}
-        print(f"{front.__name__}: ten reloads in {took_s:.1f} s, {done}")
-        assert all(number > 10 for number in done.values()), "there was traffic"
-        errors = sum((Counter(c.errors) for c in summary.classes), Counter())
+        said = changed_in_mid_traffic(bed.attach(), before.port, clients(), changes)
+        found = sum((Counter(c.errors) for c in said.classes), Counter())
         refused = before.error_log().count(LAST_RECORD_REFUSED) if front is apache and not tcp else 0
-        assert errors == Counter(http_5xx=refused) + Counter(), "no error but FPM's own, which the next test shows"
+        assert found == Counter(http_5xx=refused) + Counter(), "no error but FPM's own, which the next test shows"
 
 
 def test_a_worker_that_has_replied_is_ended_before_the_request_is_all_sent() -> None:

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted, windows
+from tests.servers._tuning import (
+    PATIENCE_S,
+    applied,
+    command,
+    finished,
+    interrupted,
+    left_by_its_server,
+    refused,
+    undone,
+    windows,
+)
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
@@ -56,23 +66,6 @@ def tune(bed: ApacheTestbed, path: Path, *more: object) -> list[str]:
     )
 
 
-def started(arguments: list[str], path: Path) -> subprocess.Popen[str]:
-    """A tuning that has applied its first change."""
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def changed() -> bool:
-        assert process.poll() is None, process.communicate()
-        return bool(applied(path, KNOB))
-
-    until(changed, "no change was applied")
-    return process
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, err = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, err
-
-
 def require_serving(bed: ApacheTestbed) -> None:
     """The configuration on disk is valid and the server answers."""
     program = shutil.which("apache2") or "/usr/sbin/apache2"
@@ -106,17 +99,7 @@ def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: P
     for text in kept:
         assert "MaxRequestWorkers" in text and "StartServers" not in text, "later reloads are the operator's"
 
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
-    assert list(bed.snippet_directory.iterdir()) == []
-    assert workers(bed) == START
-    require_serving(bed)
-
-
-def test_restore_on_exit_leaves_nothing(bed: ApacheTestbed, path: Path) -> None:
-    arguments = tune(bed, path, "--duration", "10m", "--on-exit", "restore")
-    said = interrupted(arguments, lambda: applied(path, KNOB), "no change was applied")
-    assert (said.returncode, said.stderr) == (INTERRUPTED, "")
+    undone(path)
     assert list(bed.snippet_directory.iterdir()) == []
     assert workers(bed) == START
     require_serving(bed)
@@ -124,12 +107,13 @@ def test_restore_on_exit_leaves_nothing(bed: ApacheTestbed, path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "on_exit"), [(signal.SIGINT, "keep"), (signal.SIGTERM, "restore")])
 def test_a_signal_ends_the_run_cleanly(bed: ApacheTestbed, path: Path, number: signal.Signals, on_exit: str) -> None:
-    process = started(tune(bed, path, "--duration", "10m", "--on-exit", on_exit), path)
-    process.send_signal(number)
-    assert ended(process) == (128 + number, "")
+    arguments = tune(bed, path, "--duration", "10m", "--on-exit", on_exit)
+    said = interrupted(arguments, lambda: applied(path, KNOB), "no change was applied", number)
+    assert (said.returncode, said.stderr) == (128 + number, "")
     run = Store(path).run(1)
     assert (run.status, run.detail, run.restored) == (Status.STOPPED, number.name, on_exit == "restore")
     assert (list(bed.snippet_directory.iterdir()) == []) == (on_exit == "restore")
+    assert (workers(bed) == START) >= (on_exit == "restore")
     assert MoveState.OPEN not in {move.state for move in Store(path).moves(1)}
     require_serving(bed)
 
@@ -138,10 +122,8 @@ def test_a_signal_ends_the_run_cleanly(bed: ApacheTestbed, path: Path, number: s
 def test_the_trial_of_a_run_that_got_sigkill_is_undone_before_the_next_one_begins(
     bed: ApacheTestbed, path: Path, on_exit: str
 ) -> None:
-    process = started(tune(bed, path, "--duration", "10m", "--window", "2s"), path)
-    until(lambda: applied(path, KNOB)[-1] != START, "the limit was not moved")
-    process.kill()
-    ended(process)
+    arguments = tune(bed, path, "--duration", "10m", "--window", "2s")
+    interrupted(arguments, lambda: applied(path, KNOB)[-1:] not in ([], [START]), "not moved", signal.SIGKILL)
     require_serving(bed)
     assert Store(path).run(1).unfinished
     assert list(bed.snippet_directory.iterdir())
@@ -180,9 +162,8 @@ def test_a_trial_that_got_sigkill_before_its_reload_is_undone_before_the_next_ru
 
 
 def test_a_killed_run_resumes_where_it_was(bed: ApacheTestbed, path: Path) -> None:
-    process = started(tune(bed, path, "--duration", "10s", "--on-exit", "restore"), path)
-    process.kill()
-    ended(process)
+    arguments = tune(bed, path, "--duration", "10s", "--on-exit", "restore")
+    interrupted(arguments, lambda: applied(path, KNOB), "no change was applied", signal.SIGKILL)
     before = Store(path).windows(1)
     said = finished(command("runs", "resume", 1, "--store", path))
     assert said.returncode == 0, said.stderr
@@ -208,14 +189,7 @@ def test_the_undo_script_works_without_trimtab(bed: ApacheTestbed, path: Path) -
 
 
 def test_a_server_that_is_killed_ends_the_run_with_what_was_measured(bed: ApacheTestbed, path: Path) -> None:
-    process = started(tune(bed, path, "--duration", "10m"), path)
-    os.kill(bed.pid, signal.SIGKILL)
-    code, err = ended(process)
-    assert code == 1
-    assert err.startswith("trimtab: run 1 ended early: ")
-    assert err.count("\n") == 1
-    assert Store(path).run(1).status is Status.GONE
-    assert len(Store(path).windows(1)) >= 1
+    left_by_its_server(tune(bed, path, "--duration", "10m"), path, lambda: os.kill(bed.pid, signal.SIGKILL))
     assert list(bed.snippet_directory.iterdir()) == []
 
 
@@ -231,10 +205,7 @@ def test_a_server_that_is_killed_ends_the_run_with_what_was_measured(bed: Apache
 def test_bad_input_is_one_line_and_changes_nothing(
     unloaded: ApacheTestbed, path: Path, change: tuple[object, object], message: str
 ) -> None:
-    said = finished(tune(unloaded, path, "--duration", "5s", *change))
-    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
-    assert message in said.stderr
-    assert not path.exists()
+    refused(tune(unloaded, path, "--duration", "5s", *change), path, message)
     assert list(unloaded.snippet_directory.iterdir()) == []
 
 

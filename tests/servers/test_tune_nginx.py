@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import statistics
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_nginx import Bed, private
-from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted, windows
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted, refused, undone, windows
 from tests.servers._under_gate import a_name, trimtab_run, until
 from trimtab.clock import SystemClock
 from trimtab.gate import run_directory
@@ -57,8 +56,7 @@ def test_a_run_moves_the_processes_and_undo_puts_the_file_back_to_the_byte(bed: 
     assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     assert "a reload closes idle kept connections" in said.stdout
     assert bed.processes() == applied(path, KNOB)[-1]
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     assert bed.files() == before
     assert bed.processes() == start
 
@@ -82,15 +80,10 @@ def test_without_another_word_its_processes_are_climbed(bed: Bed, path: Path) ->
 
 def test_sigkill_leaves_a_valid_configuration_that_undo_takes_back(bed: Bed, path: Path) -> None:
     before, start = bed.files(), bed.processes()
-    process = subprocess.Popen(tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL)
-    try:
-        until(lambda: bool(applied(path, KNOB)), "no change was applied")
-    finally:
-        process.kill()
-        process.wait()
+    arguments = tune(bed, path, "--duration", "10m")
+    interrupted(arguments, lambda: applied(path, KNOB), "no change was applied", signal.SIGKILL)
     urllib.request.urlopen(bed.testbed.url("/nginx_status"), timeout=PATIENCE_S).read()
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     assert (bed.files(), bed.processes()) == (before, start)
 
 
@@ -117,20 +110,15 @@ def test_bad_input_is_one_line_and_changes_nothing(
     bed: Bed, path: Path, change: tuple[object, object], message: str
 ) -> None:
     before = bed.files()
-    said = finished(tune(bed, path, "--duration", "5s", *change))
-    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
-    assert message in said.stderr
-    assert not path.exists()
+    refused(tune(bed, path, "--duration", "5s", *change), path, message)
     assert bed.files() == before
 
 
 @pytest.mark.root
-def test_without_permission_it_is_one_line_and_changes_nothing(bed: Bed, tmp_path: Path) -> None:
+def test_without_permission_it_is_one_line_and_changes_nothing(bed: Bed, path: Path) -> None:
     before = bed.files()
     nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "--"]
-    said = finished([*nobody, *tune(bed, tmp_path / "runs.sqlite", "--duration", "5s")])
-    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
-    assert "permi" in said.stderr
+    refused([*nobody, *tune(bed, path, "--duration", "5s")], path, "permi")
     assert bed.files() == before
 
 

@@ -11,11 +11,21 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_fpm import DEBIAN, Bed, private, until
-from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted, windows
+from tests.servers._traffic import errors
+from tests.servers._tuning import (
+    PATIENCE_S,
+    applied,
+    command,
+    finished,
+    interrupted,
+    left_by_its_server,
+    refused,
+    undone,
+    windows,
+)
 from tests.servers._under_gate import a_name, trimtab_run
 from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.events import Status
 from trimtab.load import LoadRun
 from trimtab.plants.php_fpm import process
 from trimtab.store import Store
@@ -35,8 +45,8 @@ def bed() -> Iterator[Bed]:
     with private() as running, NginxTestbed(NginxSpec(fastcgi=running.testbed.nginx)) as front:
         with LoadRun(f"127.0.0.1:{front.port}", traffic.populations(), 300.0, SystemClock()) as run:
             yield running
-            errors = {c.class_name: dict(c.errors) for c in run.stop().classes if c.errors}
-        assert errors == {}, "requests failed through a change of ours"
+            failed = errors(run.stop())
+        assert failed == {}, "requests failed through a change of ours"
 
 
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
@@ -62,8 +72,7 @@ def test_a_run_moves_max_children_and_undo_puts_it_back(bed: Bed, path: Path) ->
     assert (said.returncode, said.stderr) == (128 + signal.SIGINT, "")
     assert limit(bed, path) == applied(path, KNOB)[-1]
     assert bed.snippet.exists()
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     assert not bed.snippet.exists()
     assert limit(bed, path) == DEBIAN[KNOB]
 
@@ -77,36 +86,25 @@ def test_a_signal_ends_the_run_cleanly(bed: Bed, path: Path, on_exit: str) -> No
 
 
 def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_undoes(bed: Bed, path: Path) -> None:
-    process_ = subprocess.Popen(
-        tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until(lambda: bool(applied(path, KNOB)), "no change was applied")
-    finally:
-        process_.kill()
-        process_.wait()
+    arguments = tune(bed, path, "--duration", "10m")
+    interrupted(arguments, lambda: applied(path, KNOB), "no change was applied", signal.SIGKILL)
     assert Store(path).run(1).unfinished
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     assert not bed.snippet.exists()
     assert limit(bed, path) == DEBIAN[KNOB]
 
 
-def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
+def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(path: Path) -> None:
     with private() as bed:
-        process_ = subprocess.Popen(
-            tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        until(lambda: bool(Store(path, create=False).windows(1)), "no window was measured")
-        workers = [one for one in map(processes.identify, processes.children(bed.testbed.pid)) if one is not None]
-        os.kill(bed.testbed.pid, signal.SIGKILL)
-        _, err = process_.communicate(timeout=PATIENCE_S)
-        for worker in workers:  # FPM's do not end with their master
+        workers = list[processes.Process | None]()
+
+        def kill() -> None:
+            workers.extend(map(processes.identify, processes.children(bed.testbed.pid)))
+            os.kill(bed.testbed.pid, signal.SIGKILL)
+
+        left_by_its_server(tune(bed, path, "--duration", "10m"), path, kill)
+        for worker in filter(None, workers):  # FPM's do not end with their master
             worker.send(signal.SIGKILL)
-        assert process_.returncode == 1
-        assert err.startswith("trimtab: run 1 ended early: ") and err.count("\n") == 1
-        assert Store(path).run(1).status is Status.GONE
         assert not bed.snippet.exists()
 
 
@@ -122,20 +120,15 @@ def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(tmp_path: P
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(
-    tmp_path: Path, fields: dict[str, object], change: tuple[object, ...], message: str
+    path: Path, fields: dict[str, object], change: tuple[object, ...], message: str
 ) -> None:
-    path = tmp_path / "runs.sqlite"
     with private(**fields) as bed:
-        said = finished(tune(bed, path, "--duration", "5s", *change))
-        assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
-        assert message in said.stderr
-        assert not path.exists()
+        refused(tune(bed, path, "--duration", "5s", *change), path, message)
         assert not bed.snippet.exists()
 
 
-def test_it_is_tuned_under_trimtab_run_too(tmp_path: Path) -> None:
+def test_it_is_tuned_under_trimtab_run_too(path: Path) -> None:
     """The shim is in FPM, at a port, through its reloads."""
-    path = tmp_path / "runs.sqlite"
     with private(tcp=True) as bed:
         command_ = Path(f"/proc/{bed.testbed.pid}/exe").resolve(), "-n", "-F", "-y", bed.testbed.config_file
         os.kill(bed.testbed.pid, signal.SIGTERM)

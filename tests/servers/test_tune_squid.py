@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers._private_squid import DEBIAN, Bed, private
-from tests.servers._tuning import PATIENCE_S, applied, command, finished, windows
-from tests.servers._under_gate import until
+from tests.servers._tuning import (
+    applied,
+    command,
+    finished,
+    interrupted,
+    left_by_its_server,
+    refused,
+    undone,
+    windows,
+)
 from trimtab.clock import SystemClock
-from trimtab.events import Status
 from trimtab.load import LoadRun
 from trimtab.store import Store
 from trimtab.workloads._population import Url
@@ -45,7 +51,7 @@ def tune(bed: Bed, path: Path, *more: object) -> list[str]:
 
 def moved(path: Path) -> bool:
     """Whether the cache was given another size."""
-    return path.exists() and any(value != DEBIAN["cache_mem"] for value in applied(path, "cache_mem"))
+    return any(value != DEBIAN["cache_mem"] for value in applied(path, "cache_mem"))
 
 
 def measured(path: Path) -> bool:
@@ -55,18 +61,12 @@ def measured(path: Path) -> bool:
 
 
 def test_a_run_moves_the_cache_measures_what_it_does_and_undo_puts_it_back(bed: Bed, path: Path) -> None:
-    run = subprocess.Popen(
-        tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    until(lambda: moved(path), "no change was applied")
-    until(lambda: measured(path), "not all was measured in any window")
-    run.send_signal(signal.SIGINT)
-    _, err = run.communicate(timeout=PATIENCE_S)
-    assert (run.returncode, err) == (128 + signal.SIGINT, "")
+    arguments = tune(bed, path, "--duration", "10m")
+    said = interrupted(arguments, lambda: moved(path) and measured(path), "not moved, or not all measured")
+    assert (said.returncode, said.stderr) == (128 + signal.SIGINT, "")
     # The run puts back by itself what seemed to be worse than the start, which a busy machine can make so.
     assert bed.snippet.exists() != Store(path).run(1).restored
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     assert not bed.snippet.exists()
     seen = finished(
         command(
@@ -77,35 +77,22 @@ def test_a_run_moves_the_cache_measures_what_it_does_and_undo_puts_it_back(bed: 
 
 
 def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_undoes(bed: Bed, path: Path) -> None:
-    process_ = subprocess.Popen(
-        tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    until(lambda: path.exists() and applied(path, "cache_mem"), "no change was applied")
-    process_.kill()
-    process_.wait()
+    arguments = tune(bed, path, "--duration", "10m")
+    interrupted(arguments, lambda: applied(path, "cache_mem"), "no change was applied", signal.SIGKILL)
     assert Store(path).run(1).unfinished
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     assert not bed.snippet.exists()
 
 
-def test_a_master_that_is_stopped_ends_the_run_with_what_was_measured(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
+def test_a_master_that_is_stopped_ends_the_run_with_what_was_measured(path: Path) -> None:
     with private() as bed:
-        process_ = subprocess.Popen(
-            tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        left_by_its_server(
+            tune(bed, path, "--duration", "10m"), path, lambda: os.kill(bed.testbed.pid, signal.SIGTERM)
         )
-        until(lambda: path.exists() and Store(path).runs() and Store(path).windows(1), "no window was measured")
-        os.kill(bed.testbed.pid, signal.SIGTERM)
-        _, err = process_.communicate(timeout=PATIENCE_S)
-        assert process_.returncode == 1
-        assert err.startswith("trimtab: run 1 ended early: ") and err.count("\n") == 1
-        assert Store(path).run(1).status is Status.GONE
         assert not bed.snippet.exists()
 
 
-def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
+def test_bad_input_is_one_line_and_changes_nothing(path: Path) -> None:
     with private() as bed:
         for change, message in (
             (("--pid", os.getpid()), "is not the first process of Squid"),
@@ -113,8 +100,5 @@ def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
             (("--knob", "cache_size"), "unknown knob 'cache_size': squid has cache_mem"),
             (("--manager-url", "http://192.0.2.1/squid-internal-mgr/"), "outside this machine"),
         ):
-            said = finished(tune(bed, path, "--duration", "5s", *change))
-            assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
-            assert message in said.stderr
-            assert not path.exists()
+            refused(tune(bed, path, "--duration", "5s", *change), path, message)
             assert not bed.snippet.exists()

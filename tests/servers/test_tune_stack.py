@@ -18,7 +18,7 @@ import pytest
 
 from tests.servers import _private_fpm, _private_nginx
 from tests.servers._tuning import applied as values_of
-from tests.servers._tuning import command, finished
+from tests.servers._tuning import command, finished, undone
 from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
 from trimtab.store import Store
@@ -133,8 +133,7 @@ def test_a_search_moves_knobs_of_both_tiers_and_what_it_leaves_is_proven_or_the_
         assert run.restored
         until(lambda: bed.state() == before, "it is not as it was")
     assert finished(command("runs", "replay", 1, "--store", path)).returncode == 0
-    undone = finished(command("runs", "undo", 1, "--store", path))
-    assert undone.returncode == 0, undone.stderr
+    undone(path)
     until(lambda: bed.state() == before, "it is not as it was")
 
 
@@ -146,10 +145,9 @@ def test_a_killed_search_is_undone_from_what_the_store_kept_although_the_file_is
     process.wait()
     bed.file.unlink()
     try:
-        undone = finished(command("runs", "undo", 1, "--store", path))
+        undone(path)
     finally:
         bed.file.write_text(text)
-    assert undone.returncode == 0, undone.stderr
     until(lambda: bed.state() == before, "it is not as it was")
 
 
@@ -172,7 +170,7 @@ def test_what_a_killed_search_left_in_a_tier_is_undone_before_that_server_is_tun
     assert f"'trimtab runs undo 1 --store {path}' undoes its app too" in alone.stderr
     with contextlib.closing(Store(path, create=False)) as store:
         assert store.run(2).plan.initial["worker_connections"] == 768
-    assert finished(command("runs", "undo", 1, "--store", path)).returncode == 0
+    undone(path)
     until(lambda: bed.state() == before, "it is not as it was")
 
 
