@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests._memory_plant import StillClock
 from tests._noise import agree, noisy
 from tests._scripted_server import ScriptedServer
 from tests.servers._traffic import sessions, start
@@ -94,18 +95,8 @@ def test_a_generator_pinned_to_a_core_stays_there() -> None:
         assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * len(threads)
 
 
-class StoppedClock:
-    """Always the same moment."""
-
-    def now_s(self) -> float:
-        return 10.0
-
-    def sleep(self, duration_s: float) -> None:
-        raise AssertionError("reading a run does not wait")
-
-
 def test_an_interval_belongs_to_a_window_that_holds_its_later_half() -> None:
-    with ScriptedServer() as server, LoadRun(server.target, [USERS], 1.0, StoppedClock(), interval_s=0.2) as run:
+    with ScriptedServer() as server, LoadRun(server.target, [USERS], 1.0, StillClock(10.0), interval_s=0.2) as run:
         run.wait()
         intervals = list(run.follow())
         assert intervals

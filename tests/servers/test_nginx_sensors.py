@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests._memory_plant import StillClock
 from tests._noise import agree, noisy
 from tests.servers._private_nginx import Bed, private, renewed
 from tests.servers._under_gate import PATIENCE_S, until
@@ -41,18 +42,6 @@ def status(bed: Bed) -> Iterator[StubStatus]:
     sensor = StubStatus(bed.testbed.url("/nginx_status"), SystemClock(), patience_s=PATIENCE_S)
     yield sensor
     sensor.close()
-
-
-class Clock:
-    """A clock that is set."""
-
-    seconds = 0.0
-
-    def now_s(self) -> float:
-        return self.seconds
-
-    def sleep(self, duration_s: float) -> None:
-        raise AssertionError("a sensor does not wait")
 
 
 def get(bed: Bed, count: int, clients: int = 4, path: str = "/wait") -> None:
@@ -106,7 +95,7 @@ def test_the_time_of_a_request_agrees_with_nginxs_own_log(bed: Bed, status: Stub
 
 
 def test_connections_agree_with_the_kernels_count(bed: Bed, status: StubStatus) -> None:
-    clock = Clock()
+    clock = StillClock()
     queue = AcceptQueue((("127.0.0.1", bed.testbed.port),), clock, bed.pid, status)
     queue.begin()
     status.begin()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._memory_plant import StillClock
 from tests._noise import agree, noisy
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured
@@ -180,16 +181,7 @@ def test_connections_of_trimtab_itself_do_not_count(stack: ExitStack) -> None:
         def ours(self) -> int:
             return 3
 
-    class Clock:
-        seconds = 0.0
-
-        def now_s(self) -> float:
-            return self.seconds
-
-        def sleep(self, duration_s: float) -> None:
-            raise AssertionError("a sensor does not wait")
-
-    us, clock = Us(), Clock()
+    us, clock = Us(), StillClock()
     us.port = port = listening(stack)
     queue = AcceptQueue([("127.0.0.1", port)], clock, os.getpid(), us)
     stack.callback(queue.close)

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 
+from tests._loop_run import Run
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
-from tests.unit.test_loop import Cap, Run
+from tests.unit.test_loop import Cap
 from trimtab.core import Applied, Fate, Guard, Judgement, Knob, Move, MoveState, Prepared, Trial, Verdict, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, TrimtabError
 from trimtab.referee import Judge
 from trimtab.referee.afterwards import AfterwardsState
-from trimtab.replay import Past, replayed
 from trimtab.settings import Mode
 
 BOTH = (WORKERS, TIMEOUT)
@@ -124,11 +124,8 @@ def told(
         plant.fake_clock.at.append((15.0, lambda: setattr(plant, "apply_error", error)))
         plant.fake_clock.at.append((25.0, lambda: setattr(plant, "apply_error", None)))
     run.go()
-    decider, events = run.loop._decider, run.store.events(run.recorder.run_id)
-    again = replayed(decider, Past(decider.start(BOTH)), events)
-    assert isinstance(again, Past)
-    assert again.standing == run.loop._standing, "a replay tells something else"
-    return list(again.standing.state.fates)
+    run.assert_replayed(*BOTH)
+    return list(run.loop._standing.state.fates)
 
 
 def test_a_move_that_a_guard_held_is_told_as_held_and_not_as_the_one_before() -> None:

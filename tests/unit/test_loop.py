@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pytest
 
-from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
-from trimtab.core import Applied, Controller, Guard, Knob, Move, Objective, Prepared, Sensor, Subject, Window
+from tests._loop_run import Run
+from tests._memory_plant import TIMEOUT, WORKERS, FakeSensor, MemoryPlant
+from trimtab.core import Applied, Knob, Move, Prepared, Sensor, Window
 from trimtab.core.trial import MoveState
-from trimtab.decision import Oversight
 from trimtab.errors import (
     ApplyFailed,
     ApplyRefused,
@@ -20,62 +20,9 @@ from trimtab.errors import (
     PlantGone,
     UsageError,
 )
-from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
-from trimtab.loop import Loop
-from trimtab.observer import Stop
-from trimtab.records import Plan
-from trimtab.referee import Judge
+from trimtab.events import Event, MoveDone, NoteKind, Outcome, Status, WindowDone
 from trimtab.referee.afterwards import AfterwardsState
 from trimtab.settings import Mode, Settings
-from trimtab.store import Store
-
-
-class Run:
-    """A loop with a store in memory and everything that it told."""
-
-    def __init__(
-        self,
-        plant: MemoryPlant,
-        knobs: tuple[Knob, ...] = (WORKERS,),
-        guards: tuple[Guard, ...] = (),
-        approve: Callable[[Move], bool | None] = lambda move: False,
-        judge: Judge | None = None,
-        controller: Controller | None = None,
-        extras: Mapping[str, Any] | None = None,
-        **settings: Any,
-    ) -> None:
-        self.plant, self.events, self.stop = plant, list[Event](), Stop()
-        self.store = Store(None)
-        chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
-        plan = Plan(
-            (), "", (Subject("memory"),), knobs, "climber", {}, chosen, dict(plant.values), extras=extras or {}
-        )
-        self.recorder = self.store.begin(plan)
-        self.loop = Loop(
-            plant,
-            knobs,
-            controller or Climber(Objective()),
-            Oversight(guards, judge),
-            self.recorder,
-            chosen,
-            self.stop,
-            self.events.append,
-            approve,
-        )
-
-    def go(self) -> Outcome:
-        return self.loop.run()
-
-    @property
-    def windows(self) -> list[Window]:
-        return self.store.windows(self.recorder.run_id)
-
-    @property
-    def states(self) -> list[MoveState]:
-        return [move.state for move in self.store.moves(self.recorder.run_id)]
-
-    def notes(self, kind: NoteKind) -> list[Note]:
-        return [note for note in self.store.notes(self.recorder.run_id) if note.kind is kind]
 
 
 class Cap:

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests._loop_run import Run
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
-from tests.unit.test_loop import Run, Sceptic
+from tests.unit.test_loop import Sceptic
 from trimtab.core import Applied, Knob, Move, MoveState, Objective, Subject, Trial, Window
-from trimtab.decision import Standing
 from trimtab.errors import ApplyRefused, NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
 from trimtab.events import Event, Note, NoteKind, Outcome, Status
 from trimtab.referee import Referee
 from trimtab.referee.afterwards import AfterwardsState
-from trimtab.replay import Past, replayed
 from trimtab.settings import Mode
 
 
@@ -221,10 +220,7 @@ def test_what_was_on_trial_when_the_operator_took_another_knob_goes_back_by_one_
     assert "the operator has set another knob during the trial" in moves[1].reason
     assert moves[1].reason.endswith("back to workers 10")
     assert plant.values == {"workers": 10, "timeout": 7}
-    decider, events = run.loop._decider, run.store.events(run.recorder.run_id)
-    again = replayed(decider, Past(decider.start((WORKERS, TIMEOUT))), events)
-    assert isinstance(again, Past) and isinstance(again.standing, Standing)
-    assert again.standing == run.loop._standing, "a replay decides something else"
+    run.assert_replayed(WORKERS, TIMEOUT)
 
 
 def full(note: Note) -> None:

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import pytest
 
+from tests._loop_run import Run
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
-from tests.unit.test_loop import Run, Sceptic
+from tests.unit.test_loop import Sceptic
 from trimtab.cli._summary import summary
 from trimtab.core import Controller, Judgement, Knob, Move, MoveState, Objective, Prepared, Trial, Verdict, Window
 from trimtab.decision import Oversight
@@ -20,7 +21,6 @@ from trimtab.guard.largest_step import LargestStep
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.referee.afterwards import AfterwardsState
-from trimtab.replay import Past, replayed
 from trimtab.report.track import tracks
 from trimtab.settings import Mode
 from trimtab.trials import Search as Trials
@@ -150,10 +150,7 @@ def test_a_knob_that_stands_down_does_not_restart_a_controller_that_can_do_witho
     assert note.text == "workers stands down: by hand"
     reasons = [move.move.reason for move in run.store.moves(run.recorder.run_id)]
     assert reasons == [f"step {step}" for step in range(5)]
-    events = run.store.events(run.recorder.run_id)
-    again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS, TIMEOUT))), events)
-    assert isinstance(again, Past)
-    assert again.standing == run.loop._standing
+    run.assert_replayed(WORKERS, TIMEOUT)
 
 
 def by_trials(inner: Controller, trials: int = 30) -> Searching:
@@ -231,11 +228,7 @@ def test_a_search_goes_as_far_as_a_rule_among_knobs_lets_it_and_says_so() -> Non
     moves = run.store.moves(run.recorder.run_id)
     assert (moves[1].move.changes, moves[1].state) == ({"workers": 30}, MoveState.APPLIED)
     assert moves[1].detail == "there is room for 24 workers: as far as that allows, workers 24; took effect"
-    again = replayed(
-        run.loop._decider, Past(run.loop._decider.start((WORKERS,))), run.store.events(run.recorder.run_id)
-    )
-    assert isinstance(again, Past)
-    assert again.standing == run.loop._standing
+    run.assert_replayed()
 
 
 def test_other_methods_get_their_change_or_none() -> None:
@@ -300,11 +293,7 @@ def test_a_trial_that_is_put_off_is_made_later_with_the_incumbent_in_force_and_n
     moves = run.store.moves(run.recorder.run_id)
     assert [move.move.evidence["trial"] for move in moves[-3:-1]] == [2, 3], "no window that waited"
     assert moves[2].move.reason.startswith("the incumbent is in force while this is put off: trial 2 of 30")
-    again = replayed(
-        run.loop._decider, Past(run.loop._decider.start((WORKERS,))), run.store.events(run.recorder.run_id)
-    )
-    assert isinstance(again, Past)
-    assert again.standing == run.loop._standing
+    run.assert_replayed()
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -322,9 +311,7 @@ def test_while_nobody_answers_the_incumbent_is_in_force_and_not_the_last_trial(t
     assert run.states == [MoveState.APPLIED, *put_off, *[MoveState.APPLIED] * 2, MoveState.HELD]
     assert asked == [20, *[30] * (times + 1), 20], "to go back asks nobody"
     assert run.store.moves(run.recorder.run_id)[1].detail == "nobody has answered yet"
-    start = Past(run.loop._decider.start((WORKERS,)))
-    again = replayed(run.loop._decider, start, run.store.events(run.recorder.run_id))
-    assert isinstance(again, Past) and again.standing == run.loop._standing
+    run.assert_replayed()
 
 
 def test_a_search_whose_trials_are_put_off_without_end_has_one() -> None:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests._loop_run import Run
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
-from tests.unit.test_loop import Run
 from trimtab import codec
 from trimtab.cli._summary import summary
 from trimtab.controllers.random_search import RandomSearch
@@ -134,8 +134,7 @@ def test_turns_that_leave_open_what_may_be_a_gain_are_taken_once_more() -> None:
     found = state_of(run)
     assert "9 of 16" in said and found.rounds == 2 and len(found.turns) == 16
     assert found.claim is not None and found.claim.turns == 8
-    again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS,))), run.store.events(1))
-    assert isinstance(again, Past) and again.standing == run.loop._standing
+    run.assert_replayed()
 
 
 class Refusing(Noisy):
@@ -485,5 +484,4 @@ def test_an_operator_takes_a_knob_in_the_middle_of_a_search_and_a_replay_goes_th
     assert moves and not any("timeout" in move.proposed.changes for move in moves)
     assert outcome.status is Status.DONE and plant.values["timeout"] == 7
     assert state_of(run).made <= 16
-    again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS, TIMEOUT))), run.store.events(1))
-    assert isinstance(again, Past) and again.standing == run.loop._standing
+    run.assert_replayed(WORKERS, TIMEOUT)

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests._loop_run import Run
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
-from tests.unit.test_loop import Run
 from tests.unit.test_trials import OBJECTIVE, Listed, Place, search, state_of, workers
 from trimtab import codec
 from trimtab.cli._summary import summary
 from trimtab.core import Knob, Move, Objective, Trial, Verdict
 from trimtab.referee.turns import Claim, Seen
-from trimtab.replay import Past, replayed
 from trimtab.report.search import tables
 from trimtab.report.track import tracks
 from trimtab.trials import EXTRA, Search, Searching, SearchState, against_start, harm
@@ -45,8 +44,7 @@ def test_a_start_that_gets_better_by_itself_is_waited_for_and_is_no_gain_of_what
     assert sum("still gets better by itself" in reason for reason in reasons[:8]) == 5
     (users,) = [table for table in tables(tracks(run.store, [1])[0]) if table.title.startswith("What users")]
     assert ("before them", "6 windows until the start was warm and read") in users.rows
-    again = replayed(run.loop._decider, Past(run.loop._decider.start(found.knobs)), run.store.events(1))
-    assert isinstance(again, Past) and again.standing == run.loop._standing
+    run.assert_replayed()
 
 
 def test_one_that_always_gets_better_is_not_waited_for_without_end() -> None:
@@ -85,8 +83,7 @@ def test_nothing_is_tried_before_the_start_was_measured() -> None:
     assert (state_of(run).warming, state_of(run).made) == (4, 4)
     said = [move.move.reason for move in run.store.moves(1)]
     assert sum("nothing to compare with: response_time_s not measured" in reason for reason in said) == 4
-    again = replayed(run.loop._decider, Past(run.loop._decider.start(state_of(run).knobs)), run.store.events(1))
-    assert isinstance(again, Past) and again.standing == run.loop._standing
+    run.assert_replayed()
 
 
 def test_a_search_on_a_server_that_nobody_uses_ends_and_has_tried_nothing() -> None:

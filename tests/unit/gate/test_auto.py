@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests._idle_file import a_run
 from tests._stranger import his_directory, needs_root, plant_modules
 from trimtab import own
 from trimtab.clock import SystemClock
@@ -22,11 +21,6 @@ from trimtab.gate.run_directory import RunDirectory
 WAITS = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
 COMPLAINS = [sys.executable, "-I", "-S", "-c", "raise SystemExit('no way')"]
 LEARNED = Setting(InCharge.AUTO, 900)
-
-
-@pytest.fixture
-def run_dir(tmp_path: Path) -> RunDirectory:
-    return a_run(tmp_path)
 
 
 @pytest.fixture

@@ -15,17 +15,6 @@ from trimtab.gate.run_directory import RunDirectory
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[FakeGate]:
-    with FakeGate(tmp_path / "fake") as running:
-        yield running
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def link(gate: FakeGate, clock: FakeClock) -> Iterator[Link]:
     made = Link(gate.run_dir, clock)
     yield made

@@ -19,12 +19,6 @@ LIMIT, PREMIUM, BASIC = "max_request_workers", "process_budget@premium", "proces
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[FakeGate]:
-    with FakeGate(tmp_path / "fake") as running:
-        yield running
-
-
-@pytest.fixture
 def plant(gate: FakeGate) -> Iterator[Gate]:
     made = Gate(FakeClock(), gate.run_dir)
     yield made

@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests._idle_file import NONE, a_run, count, settings
+from tests._idle_file import NONE, count, settings
 from tests._memory_plant import FakeClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
@@ -19,11 +18,6 @@ from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.processes import Process
 
 FIXED, AUTO = InCharge.FIXED, InCharge.AUTO
-
-
-@pytest.fixture
-def run_dir(tmp_path: Path) -> RunDirectory:
-    return a_run(tmp_path)
 
 
 @pytest.fixture

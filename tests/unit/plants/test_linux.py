@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests._family import CHANGE, Family, asleep, attached, more, named, refuse, seen, started
+from tests._memory_plant import FakeClock
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core import Domain
@@ -18,19 +19,6 @@ from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.linux.putback import Scheduling
 
 pytestmark = pytest.mark.usefixtures("own_journals")
-
-
-class Virtual:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.time_s = 100.0
-
-    def now_s(self) -> float:
-        return self.time_s
-
-    def sleep(self, duration_s: float) -> None:
-        self.time_s += duration_s
 
 
 def test_every_thread_of_parent_and_children_gets_it_and_the_kernel_says_so(family: Family) -> None:
@@ -63,7 +51,7 @@ def test_threads_and_children_that_are_born_meanwhile_have_it_and_are_put_back_t
 def test_the_threads_are_looked_for_once_at_the_end_of_a_window(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Virtual()
+    clock = FakeClock()
     plant = Linux(clock, target.find((), (family.pid,), ()), Allowed(sensors=False))
     walks, walk = [0], putback.threads
 

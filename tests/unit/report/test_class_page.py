@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,11 +19,6 @@ from trimtab.report.track import tracks
 from trimtab.store import Store
 
 A, B = "connection_delay_s@a", "connection_delay_s@b"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "runs.sqlite")
 
 
 def rows(text: str) -> list[list[str]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +21,6 @@ from trimtab.settings import Settings
 from trimtab.store import Store
 
 TIMES = (15_000, 15_000, 3750, 940, 450, 450, 450, 450)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "runs.sqlite")
-    yield opened
-    opened.close()
 
 
 def write(store: Store, label: str, **more: float) -> int:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -20,13 +18,6 @@ from trimtab.report.track import tracks
 from trimtab.store import Store
 
 HOSTILE = '<script>alert("$x_{$")</script>--><img src=x onerror=alert(1)> \' & {{ 7 * 7 }}'
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "runs.sqlite")
-    yield opened
-    opened.close()
 
 
 def tuned(store: Store, label: str = "trim", **more: object) -> int:

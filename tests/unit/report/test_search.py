@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.test_loop import Run
+from tests._loop_run import Run
 from tests.unit.test_trials import search
 from trimtab.referee.turns import candidates_turns
 from trimtab.report import page

@@ -131,11 +131,6 @@ class Kernel:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def kernel(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel(clock)
     monkeypatch.setattr(connections, "in_network_of", lambda pid, make: made)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,12 +113,6 @@ def test_the_percentile_is_the_one_of_the_sorted_delays(new: list[int], old: lis
     at_most = sum(d / 1e6 <= found for d in new)
     below = sum(d / 1e6 < found for d in new)
     assert at_most >= share * len(new) > below
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[FakeGate]:
-    with FakeGate(tmp_path / "fake") as running:
-        yield running
 
 
 def test_a_window_begins_with_what_the_last_was_read_with_when_it_follows_at_once(gate: FakeGate) -> None:

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests._memory_plant import FakeClock
 
 from trimtab.errors import NotMeasured, PlantGone
 from trimtab.plants.linux.putback import Thread
 from trimtab.sensors.run_queue import RunQueue, probe
-
-
-@dataclass
-class Virtual:
-    """A clock that is moved by hand."""
-
-    time_s: float = 100.0
-
-    def now_s(self) -> float:
-        return self.time_s
-
-    def sleep(self, duration_s: float) -> None:
-        self.time_s += duration_s
 
 
 class Threads:
@@ -65,16 +52,11 @@ def threads(tmp_path: Path) -> Threads:
 
 
 @pytest.fixture
-def clock() -> Virtual:
-    return Virtual()
-
-
-@pytest.fixture
-def sensor(threads: Threads, clock: Virtual) -> RunQueue:
+def sensor(threads: Threads, clock: FakeClock) -> RunQueue:
     return RunQueue(threads, clock, threads.proc)
 
 
-def test_known_counts_come_out_as_rates_and_means(threads: Threads, clock: Virtual, sensor: RunQueue) -> None:
+def test_known_counts_come_out_as_rates_and_means(threads: Threads, clock: FakeClock, sensor: RunQueue) -> None:
     threads.put(7, ran_ms=1000, waited_ms=500, slices=100, forced=10)
     threads.put(8, ran_ms=0, waited_ms=0, slices=1)
     sensor.begin()
@@ -93,7 +75,7 @@ def test_known_counts_come_out_as_rates_and_means(threads: Threads, clock: Virtu
 
 
 def test_a_thread_counts_from_its_birth_and_to_the_last_sample_before_its_end(
-    threads: Threads, clock: Virtual, sensor: RunQueue
+    threads: Threads, clock: FakeClock, sensor: RunQueue
 ) -> None:
     threads.put(7, ran_ms=1000, waited_ms=500, slices=100)
     sensor.begin()
@@ -106,7 +88,7 @@ def test_a_thread_counts_from_its_birth_and_to_the_last_sample_before_its_end(
 
 
 def test_a_window_that_begins_just_after_the_last_begins_with_what_was_read_there(
-    threads: Threads, clock: Virtual, sensor: RunQueue
+    threads: Threads, clock: FakeClock, sensor: RunQueue
 ) -> None:
     threads.put(7, ran_ms=1000, waited_ms=500, slices=100, forced=10)
     sensor.begin()
@@ -131,7 +113,7 @@ def test_a_window_that_begins_just_after_the_last_begins_with_what_was_read_ther
 
 
 def test_an_id_that_was_given_to_a_new_thread_is_no_reason_for_less_than_nothing(
-    threads: Threads, clock: Virtual, sensor: RunQueue
+    threads: Threads, clock: FakeClock, sensor: RunQueue
 ) -> None:
     threads.put(8, ran_ms=1000, waited_ms=500, slices=100, forced=50, start=1)
     sensor.begin()
@@ -142,7 +124,7 @@ def test_an_id_that_was_given_to_a_new_thread_is_no_reason_for_less_than_nothing
     assert found["involuntary_switch_rate_hz"] == pytest.approx(1.0)
 
 
-def test_means_of_nothing_are_absent_and_not_0(threads: Threads, clock: Virtual, sensor: RunQueue) -> None:
+def test_means_of_nothing_are_absent_and_not_0(threads: Threads, clock: FakeClock, sensor: RunQueue) -> None:
     threads.put(7, ran_ms=1000, waited_ms=500, slices=100)
     sensor.begin()
     clock.sleep(1.0)
@@ -150,7 +132,7 @@ def test_means_of_nothing_are_absent_and_not_0(threads: Threads, clock: Virtual,
 
 
 def test_a_server_that_is_gone_and_a_kernel_that_does_not_count_are_not_measured(
-    threads: Threads, clock: Virtual, sensor: RunQueue
+    threads: Threads, clock: FakeClock, sensor: RunQueue
 ) -> None:
     with pytest.raises(NotMeasured, match="pid 7 has ended"):
         sensor.begin()

@@ -9,23 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests._memory_plant import StillClock
 
 from trimtab.errors import NotMeasured
 from trimtab.sensors import unix_queue
 from trimtab.sensors.unix_queue import UnixQueue
-
-
-class Time:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.at_s = 0.0
-
-    def now_s(self) -> float:
-        return self.at_s
-
-    def sleep(self, duration_s: float) -> None:
-        self.at_s += duration_s
 
 
 @pytest.fixture
@@ -44,7 +32,7 @@ def connected(listener: socket.socket, number: int) -> list[socket.socket]:
 
 
 def test_it_counts_what_waits_and_not_what_was_taken(listener: socket.socket) -> None:
-    queue = UnixQueue(listener.getsockname(), Time(), os.getpid())
+    queue = UnixQueue(listener.getsockname(), StillClock(), os.getpid())
     assert queue.length() == 0
     waiting = connected(listener, 5)
     assert queue.length() == 5
@@ -61,19 +49,19 @@ def test_a_stranger_s_socket_whose_name_has_the_end_of_a_line_is_passed_over(
 ) -> None:
     with socket.socket(socket.AF_UNIX) as strange:
         strange.bind(os.fsencode(tmp_path) + b"/a\nb\r\x0bc\xff\xe2\x80\xa8d")
-        queue = UnixQueue(listener.getsockname(), Time(), os.getpid())
+        queue = UnixQueue(listener.getsockname(), StillClock(), os.getpid())
         assert queue.length() == 0
         queue.close()
 
 
 def test_the_mean_is_over_time_by_the_trapezoidal_rule(listener: socket.socket) -> None:
-    clock = Time()
+    clock = StillClock()
     queue = UnixQueue(listener.getsockname(), clock, os.getpid())
     queue.begin()
-    clock.at_s = 1.0
+    clock.seconds = 1.0
     waiting = connected(listener, 4)
     queue.sample()
-    clock.at_s = 3.0
+    clock.seconds = 3.0
     assert queue.read() == {"accept_queue_length": pytest.approx((2.0 * 1 + 4.0 * 2) / 3)}
     for one in waiting:
         one.close()
@@ -89,18 +77,18 @@ def test_another_socket_that_has_had_the_same_path_is_not_taken_for_it(listener:
         other.listen(4)
         waiting.connect(path)
         with pytest.raises(NotMeasured, match=f"pid {os.getppid()} does not listen at"):
-            UnixQueue(path, Time(), os.getppid()).length()
+            UnixQueue(path, StillClock(), os.getppid()).length()
         connected_to.close()
 
 
 def test_where_nothing_listens_it_is_not_measured_and_not_0(tmp_path: Path) -> None:
-    queue = UnixQueue(os.fspath(tmp_path / "none"), Time(), os.getpid())
+    queue = UnixQueue(os.fspath(tmp_path / "none"), StillClock(), os.getpid())
     with pytest.raises(NotMeasured, match="does not listen at"):
         queue.begin()
 
 
 def test_a_listener_that_is_gone_is_said(listener: socket.socket) -> None:
-    queue = UnixQueue(listener.getsockname(), Time(), os.getpid())
+    queue = UnixQueue(listener.getsockname(), StillClock(), os.getpid())
     queue.begin()
     listener.close()
     with pytest.raises(NotMeasured):
@@ -115,4 +103,4 @@ def test_a_kernel_that_cannot_be_asked_is_not_measured(
 
     monkeypatch.setattr(unix_queue, "in_network_of", none)
     with pytest.raises(NotMeasured, match="no netlink"):
-        UnixQueue(listener.getsockname(), Time(), os.getpid()).begin()
+        UnixQueue(listener.getsockname(), StillClock(), os.getpid()).begin()
