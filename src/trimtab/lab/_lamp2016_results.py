@@ -36,7 +36,7 @@ _LONGEST = 40
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its"""
+    """The sections of `summary.md`; draws its figures."""
     text: list[str] = []
     for part, labels in page.parts.items():
         if part == ONLINE:

@@ -115,7 +115,7 @@ def _worker_axis(axes: Any, settings: Sequence[int]) -> None:
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its"""
+    """The sections of `summary.md`; draws its figures."""
     text, bests = list[str](), dict[str, float]()
     for part in (p for p in page.parts if p.startswith("sweep-")):
         name = part.removeprefix("sweep-")
@@ -207,7 +207,7 @@ def _mean(repeats: Sequence[Track], metric: str) -> str:
 
 
 def _comparison(page: Page, part: str, labels: Labels, best_s: float | None) -> list[str]:
-    """Fig. 13 to 15 and Table IV in"""
+    """Fig. 13 to 15 and Table IV, of one part."""
     kind, _, name = part.partition("-")
     shown = name if kind == "compare" else part
     for number, drawn in side_by_side(labels):

@@ -129,7 +129,7 @@ def delay_and_response(points: Mapping[int, tuple[Sequence[float], Sequence[floa
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its"""
+    """The sections of `summary.md`; draws its figures."""
     text = _delay(page, page.parts["delay"]) if "delay" in page.parts else []
     excited = page.parts.get(MODELS, {})
     if len(excited) == len(MODEL_SEEDS):

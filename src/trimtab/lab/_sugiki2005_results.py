@@ -139,7 +139,7 @@ def learned(tracks: Sequence[Track], paper_s: Sequence[float], switch_s: float |
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its"""
+    """The sections of `summary.md`; draws its figures."""
     sections = {"switch": _switch, "joint": _joint, "production": _production, "event": _others, "nginx": _others}
     text: list[str] = []
     for part in page.parts:
