@@ -231,9 +231,28 @@ def ends(pid: int, kind: str) -> list[str]:
     try:
         return [target for _, target in opened(pid) if target.startswith(f"{kind}:[")]
     except PermissionError:
-        raise UsageError(f"no permission to look into pid {pid}: run as root or as its user") from None
+        raise not_permitted(pid, f"look into pid {pid}") from None
     except OSError:
         return []
+
+
+def not_permitted(pid: int, what: str) -> UsageError:
+    """Error for a process that /proc does not let us look into.
+
+    Args:
+        pid: the process.
+        what: what was to be done with it.
+    """
+    if os.geteuid() == 0:
+        mend = (
+            "root lacks capabilities here: CAP_SYS_PTRACE to look, CAP_KILL to signal, which a container gets by "
+            "--cap-add, and a command in it by docker exec --privileged"
+        )
+    elif user_of(pid) == os.geteuid():
+        mend = "it has capabilities that trimtab lacks: start trimtab with them too, as by setpriv --ambient-caps"
+    else:
+        mend = "run as root or as its user"
+    return UsageError(f"no permission to {what}: {mend}")
 
 
 def opened(pid: int) -> Iterator[tuple[int, str]]:

@@ -218,12 +218,14 @@ def test_the_page_of_another_server_at_the_same_address_in_another_network_is_no
                 Apache.attach(SystemClock(), pid, url)
 
 
-def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marker: Path) -> None:
-    shutil.copy("/bin/dash", tmp_path / "apache2")
-    inside = ("unshare", "--pid", "--fork", "--kill-child", tmp_path / "apache2", "-c", f"read wait || : > {marker}")
+@pytest.mark.parametrize("user", [(), AS_STRANGER])
+def test_what_runs_in_another_process_namespace_is_not_run(his: Path, marker: Path, user: tuple[str, ...]) -> None:
+    """Whoever runs it: a container's users are nobody's here."""
+    there = his / "apache2"
+    shutil.copy("/bin/dash", there)
+    inside = ("unshare", "--pid", "--fork", "--kill-child", *user, str(there), "-c", f"read wait || : > {marker}")
     process = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
     try:
-        there = tmp_path / "apache2"
         until(lambda: any(p.exe == there for p in apache_process.Parent.running()), "it did not start")
         (child,) = (p.pid for p in apache_process.Parent.running() if p.exe == there)
         assert re.search("pid namespace.*run trimtab in there", refusal(child, marker))

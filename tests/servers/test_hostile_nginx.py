@@ -84,3 +84,24 @@ def test_a_module_that_somebody_else_can_change_is_not_loaded_by_our_test(bed: B
     bed.replace("^user", f"load_module {directory}/evil.so;\nuser")
     with pytest.raises(UsageError, match="belongs to uid 65534"):
         bed.attach()
+
+
+@pytest.mark.parametrize("name", ["conf.d", "link"])
+def test_a_directory_that_it_sees_with_other_files_gets_none_of_ours(tmp_path: Path, name: str) -> None:
+    """It would read nothing of it."""
+    config, included = tmp_path / "nginx.conf", tmp_path / name
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "conf.d")
+    config.write_text(
+        f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n"
+        f"http {{ access_log off; include {included}/*.conf; }}\n"
+    )
+    there = f'mount -t tmpfs tmpfs {tmp_path}/conf.d && exec /usr/sbin/nginx -e {tmp_path}/log -c "$0"'
+    process = subprocess.Popen(["unshare", "--mount", "sh", "-c", there, config])
+    try:
+        until(lambda: process.pid in {one.pid for one in Master.running()}, "it did not start")
+        with pytest.raises(UsageError, match="sees other files, as in a container: run trimtab in there"):
+            Nginx.attach(SystemClock(), process.pid)
+    finally:
+        process.terminate()
+        process.wait()

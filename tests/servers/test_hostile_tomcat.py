@@ -21,6 +21,7 @@ import pytest
 
 from tests._stranger import AS_STRANGER, STRANGER
 from tests.servers._private_tomcat import SHIPPED, Bed, private
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.tomcat import jmx as module
@@ -28,7 +29,7 @@ from trimtab.plants.tomcat import probe, process
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.plant import Tomcat
-from trimtab.processes import children, start_of
+from trimtab.processes import children, program_of, start_of
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
@@ -66,6 +67,43 @@ def test_a_process_that_only_looks_like_tomcat_is_neither_signalled_nor_waited_f
         (found,) = [one for one in probe() if one.subject == f"tomcat pid {pid}"]
         assert not found.usable
         assert pid in {one.pid for one in process.TomcatProcess.running()}, "it was ended"
+
+
+CONTAINER = """
+mount -t tmpfs tmpfs "$1" && cd "$1" && mkdir -p usr proc etc/alternatives old
+ln -s usr/bin usr/lib usr/lib64 . && mount --bind /usr usr && mount --rbind /proc proc
+touch catalina.jar && cp /bin/bash java
+printf '#!/bin/sh\\n/usr/bin/id -u > /ran\\n' > etc/alternatives/java && chmod 755 etc/alternatives/java
+pivot_root . old && cd / && umount -l /old && exec setpriv $2 /java -c 'trap : QUIT; exec 3< /catalina.jar; read wait'
+"""
+"""A root directory that somebody has filled as he likes, in which what looks like a Tomcat runs."""
+
+
+@pytest.mark.parametrize("user", ["--bounding-set=-all", " ".join(AS_STRANGER[1:-1])])
+def test_nothing_of_a_containers_is_run_where_it_shares_our_processes(tmp_path: Path, user: str) -> None:
+    """It would run without what confines the container, and be another program than the one here of that name."""
+    inside = ["unshare", "--mount", "sh", "-ec", CONTAINER, "sh", str(tmp_path), user]
+    started = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        until(lambda: started.pid in {one.pid for one in process.TomcatProcess.running()}, "it did not start")
+        until(lambda: int(status(started.pid, "SigCgt"), 16) & 1 << 2, "it does not catch SIGQUIT")
+        with pytest.raises(UsageError, match="has another root directory, as in a container: run trimtab in there"):
+            Tomcat.attach(SystemClock(), started.pid)
+        assert not Path(f"/proc/{started.pid}/root/ran").exists()
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
+def test_a_jvm_in_another_network_is_not_asked_at_our_own_address() -> None:
+    with subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) as started:
+        until(lambda: (program_of(started.pid) or Path()).name == "cat", "it did not start")
+        ticks = start_of(started.pid)
+        assert ticks is not None
+        apart = process.TomcatProcess(started.pid, ticks, Path("/usr/bin/java"), (), 0)
+        with pytest.raises(UsageError, match=rf"another network .*nsenter --net=/proc/{started.pid}/ns/net"):
+            module.identity(apart)
+        started.communicate()
 
 
 @pytest.fixture(scope="module")

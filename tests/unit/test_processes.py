@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from trimtab import processes
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import executed, program_of, start_of, user_of, users_in
+from trimtab.processes import executed, not_permitted, program_of, start_of, user_of, users_in
 
 ME = os.getpid()
 NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
@@ -86,3 +88,15 @@ def test_who_has_no_descriptor_left_to_look_does_not_take_others_for_ended() -> 
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, usual)
     assert start_of(ME)
+
+
+@pytest.mark.parametrize(
+    ("me", "said"), [(0, "CAP_SYS_PTRACE .*--cap-add"), (4242, "start trimtab with them too"), (7, "root or as its")]
+)
+def test_who_may_not_look_into_a_process_is_told_what_he_lacks(
+    monkeypatch: pytest.MonkeyPatch, me: int, said: str
+) -> None:
+    """Root in a container has no CAP_SYS_PTRACE; a server's own user has not the capability to bind a low port."""
+    monkeypatch.setattr(os, "geteuid", lambda: me)
+    monkeypatch.setattr(processes, "user_of", lambda pid: 4242)
+    assert re.search(f"no permission to look into pid {ME}: .*{said}", str(not_permitted(ME, f"look into pid {ME}")))

@@ -21,6 +21,7 @@ from trimtab.processes import (
     Process,
     descriptors,
     identify,
+    not_permitted,
     parent_of,
     pids,
     program_of,
@@ -147,7 +148,7 @@ class Master:
 
     def not_permitted(self) -> UsageError:
         """Error for a process that /proc does not let us look into."""
-        return UsageError(f"no permission to look into and signal {self}: run as root or as its user")
+        return not_permitted(self.pid, f"look into and signal {self}")
 
     def check(self) -> None:
         """Makes sure that it still runs.

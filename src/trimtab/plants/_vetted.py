@@ -8,6 +8,7 @@ of this is asked again once its command line and its environment were read.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,12 +31,8 @@ def vet(master: Master) -> None:
     """
     master.check()
     _require_own(master)
+    require_here(master)
     try:
-        for kind in _SEPARATE:
-            if not _same(f"/proc/{master.pid}/ns/{kind}", f"/proc/self/ns/{kind}"):
-                raise _apart(master, f"is in another {kind} namespace")
-        if not _same(f"/proc/{master.pid}/root", "/"):
-            raise _apart(master, "has another root directory")
         if not _same(f"/proc/{master.pid}/exe", master.exe):
             if not _same(f"/proc/{master.pid}/ns/mnt", "/proc/self/ns/mnt"):
                 raise _apart(master, "sees other files")
@@ -50,6 +47,24 @@ def vet(master: Master) -> None:
     require_trusted(master.exe)
     _require_own(master)
     master.check()
+
+
+def require_here(master: Master) -> None:
+    """Makes sure that a process is in no container: what it is asked is asked where it is, and among our processes.
+
+    Raises:
+        UsageError: it is in one, or that may not be looked at.
+        PlantGone: it has ended.
+    """
+    try:
+        where = _elsewhere(master)
+    except PermissionError:
+        raise master.not_permitted() from None
+    except FileNotFoundError as error:
+        master.check()
+        raise UsageError(f"{master}: {error.filename} is not there") from None
+    if where:
+        raise _apart(master, where)
 
 
 def same_network(master: Master) -> None:
@@ -71,7 +86,7 @@ def same_network(master: Master) -> None:
         return
     if not same:
         raise UsageError(
-            f"{master} is in another network namespace, where its status page cannot be asked for from here: "
+            f"{master} is in another network namespace, where it cannot be asked from here: "
             f"run trimtab there ('nsenter --net={theirs} trimtab ...')"
         )
 
@@ -83,8 +98,9 @@ def same_files(master: Master, files: Iterable[Path]) -> None:
         UsageError: it is in a container, or a file cannot be read.
     """
     for file in files:
+        names = {os.fspath(file), os.path.realpath(file)}  # links, under its root too, lead from our own
         try:
-            same = _same(f"/proc/{master.pid}/root{file}", file)
+            same = all(_same(f"/proc/{master.pid}/root{name}", name) for name in names)
         except PermissionError:
             raise master.not_permitted() from None
         except OSError as error:
@@ -108,9 +124,24 @@ def _require_own(master: Master) -> None:
         raise master.not_permitted()
     if user in master.accounts():
         return
+    with contextlib.suppress(OSError):  # a container's users are nobody's here: one cannot be run as them
+        if where := _elsewhere(master):
+            raise _apart(master, where)
     if user is None:
         raise UsageError(f"{master} has the rights of several users: trimtab leaves it alone")
     raise UsageError(f"{master} is run by uid {user}, not by root: run trimtab as that user")
+
+
+def _elsewhere(master: Master) -> str:
+    """Where else than here a process is, as its words in a message; empty for nowhere.
+
+    Raises:
+        OSError: it has ended, or that may not be looked at.
+    """
+    for kind in _SEPARATE:
+        if not _same(f"/proc/{master.pid}/ns/{kind}", f"/proc/self/ns/{kind}"):
+            return f"is in another {kind} namespace"
+    return "" if _same(f"/proc/{master.pid}/root", "/") else "has another root directory"
 
 
 def _same(one: str | Path, other: str | Path) -> bool:

@@ -37,6 +37,11 @@ def test_the_only_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Parent.find(None) is ONE
 
 
+@pytest.mark.parametrize("name", ["apache2", "httpd", "httpd-prefork", "httpd2-event", "httpd.worker"])
+def test_it_goes_by_the_names_that_distributions_give_it(name: str) -> None:
+    assert Parent.program.fullmatch(name) and not Parent.program.fullmatch(f"{name}ctl")
+
+
 def test_none_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     running(monkeypatch)
     with pytest.raises(UsageError, match="no running Apache"):

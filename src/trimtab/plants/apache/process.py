@@ -35,7 +35,7 @@ class Parent(Master):
 
     title = "Apache"
     called = "apache2 or httpd"
-    program = re.compile(r"apache2|httpd(\.(prefork|worker|event))?")
+    program = re.compile(r"apache2|httpd2?([.-](prefork|worker|event))?")
     on_unix_sockets = False
 
     @cached_property

@@ -161,7 +161,10 @@ class Restarts:
             UsageError: it may not, or is not ours; the message says what is needed.
         """
         if not self.directory.is_dir():
-            raise UsageError(f"{self.directory} is not there: name an included directory by --snippet-directory")
+            raise UsageError(
+                f"{self.directory} is not there: name an included directory by --snippet-directory, such as "
+                "/etc/my.cnf.d"
+            )
         _own_file.writable(self.path, self.written)
 
     def require_harmless(self) -> None:

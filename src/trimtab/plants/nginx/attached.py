@@ -77,7 +77,7 @@ class Attached:
         vet(master)
         same_files(master, [self.program.config_file])
         config = self.config
-        same_files(master, config.texts)
+        same_files(master, config.read())
         self._require_its_own(config)
         same_network(master)
         self.listeners = listeners(master.pid)

@@ -45,6 +45,10 @@ class Configuration:
         """What each file but those of that name says, line by line; where in it that stands says nothing."""
         return [(one.file, (one.context, one.name, one.args)) for one in self.directives if one.file.name != ours]
 
+    def read(self) -> list[Path]:
+        """The files that were read, and the directories from which files are included by a pattern."""
+        return [*self.texts, *(pattern.parent for pattern, _ in self.patterns if pattern.parent.is_dir())]
+
     def anywhere(self, name: str) -> list[Directive]:
         """The directives of that name in any context."""
         return [one for one in self.directives if one.name == name]

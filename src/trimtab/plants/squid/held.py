@@ -19,7 +19,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants.squid.process import SquidMaster
-from trimtab.processes import opened
+from trimtab.processes import not_permitted, opened
 
 _PIDFD_GETFD = 438
 """pidfd_getfd(2), the same number on every architecture that has it but alpha."""
@@ -73,7 +73,7 @@ def _numbers(pid: int, names: frozenset[str]) -> list[int]:
     try:
         return [number for number, target in opened(pid) if target in names]
     except OSError:
-        raise UsageError(f"no permission to look into pid {pid}: run as root or as its user") from None
+        raise not_permitted(pid, f"look into pid {pid}") from None
 
 
 def _same(process: int, fd: int) -> socket.socket:

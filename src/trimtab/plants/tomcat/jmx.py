@@ -27,6 +27,7 @@ import msgspec
 from trimtab import codec, own
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, TrimtabError, UsageError
+from trimtab.plants._vetted import require_here, same_network
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.trust import printable, require_trusted
 
@@ -115,28 +116,28 @@ def java() -> str:
 def identity(process: TomcatProcess, files: str | None = None) -> list[str]:
     """Command prefix that runs a command with the rights and files of a Tomcat; empty where we have them.
 
-    Nothing is run as root once other files are seen: whoever has set those up would have it run what he likes.
+    Whoever has set up the files of a container would have us run what he likes, with more rights than he has.
 
     Args:
         process: the Tomcat.
         files: path of its mount namespace; None for the one in /proc.
 
     Raises:
-        UsageError: it has the rights of several users, or is in a container.
+        UsageError: it has the rights of several users, or is in a container or another network.
         PlantGone: it has ended.
     """
+    require_here(process)
+    same_network(process)
     if os.geteuid() != 0:
         return []
     user, groups = process.user, set(process.status("Gid").split())
     if user is None or len(groups) != 1:
         raise UsageError(f"{process} has the rights of several users: trimtab leaves it alone")
-    for kind in ("user", "pid"):
-        if not process.shares(kind):
-            raise UsageError(f"{process} is in another {kind} namespace, as in a container: run trimtab in there")
     group = groups.pop()
     if not process.shares("mnt"):
-        # It clears the other groups too, and who leaves user 0 has no capabilities any more.
-        enter = ["/usr/bin/nsenter", f"--mount={files or f'/proc/{process.pid}/ns/mnt'}"]
+        # It clears the other groups too, and who leaves user 0 has no capabilities any more, nor gets any.
+        enter = ["/usr/bin/setpriv", "--no-new-privs", "--", "/usr/bin/nsenter"]
+        enter += [f"--mount={files or f'/proc/{process.pid}/ns/mnt'}"]
         return [*enter, "--setgid", group, "--setuid", str(user), "--"]
     if user == 0:
         return []

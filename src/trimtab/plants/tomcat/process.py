@@ -14,7 +14,7 @@ from typing import Self
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master
-from trimtab.processes import maps, opened, pids, program_of, start_of, user_of
+from trimtab.processes import maps, not_permitted, opened, pids, program_of, start_of, user_of
 
 _LIBRARY = re.compile(r"/(tomcat\d*-)?catalina(-[\d.]+)?\.jar( \(deleted\))?")
 _PROGRAM = "java"
@@ -49,7 +49,7 @@ class TomcatProcess(Master):
             UsageError: there is none, or there are several and none was named, or it may not be looked into.
         """
         if pid is not None and os.geteuid() not in (0, user_of(pid)) and start_of(pid) is not None:
-            raise UsageError(f"no permission to look into pid {pid}: run as root or as its user")
+            raise not_permitted(pid, f"look into pid {pid}")
         return super().find(pid)
 
     def attachable(self) -> None:
