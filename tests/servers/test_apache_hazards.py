@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from trimtab.testbed.apache import module_directory
 from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+CLOCKS_DIFFER_S = 1.5
+"""What is written sooner after a process was started may have been there before."""
 
 
 def made(directory: Path, name: str) -> bytes:
@@ -73,6 +77,27 @@ def test_where_a_log_has_become_a_directory_nothing_is_reloaded_and_apache_serve
         log.rmdir()
         apache.apply({"max_request_workers": more})
         apache.restore()
+
+
+def test_what_a_module_runs_in_a_reload_alone_is_not_run_for_the_first_time_by_a_change_of_ours() -> None:
+    """A mistake in it ends Apache, and its own test does not look."""
+    with private("prefork", php=True) as bed:
+        script = bed.testbed.directory / "preload.php"
+        script.write_text("<?php function one() {}\n")
+        settings = f"zend_extension=opcache\nopcache.preload={script}\nopcache.preload_user=nobody\n"
+        (bed.testbed.directory / "php" / "php.ini").write_text(settings)
+        reload(bed.testbed.pid)
+        apache, start = bed.attach(), bed.attach().configuration()
+        apache.apply({"max_request_workers": 6})
+        time.sleep(CLOCKS_DIFFER_S)
+        script.write_text("<?php function ((\n")
+        with pytest.raises(ApplyRefused, match=r"preload\.php was changed after .* would end Apache .* \(apachectl"):
+            apache.apply({"max_request_workers": 4})
+        assert any("preload.php was changed after" in note for note in bed.attach().notes)
+        script.write_text("<?php function two() {}\n")
+        reload(bed.testbed.pid)
+        apache.restore()
+        assert apache.configuration() == start
 
 
 def test_that_a_reload_loses_stapled_answers_is_said_before_the_first_change() -> None:

@@ -16,9 +16,10 @@ from trimtab.plants._program import Verdict
 from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.hazards import ended, fatal, stapling_s, taken, unopened
+from trimtab.plants.apache.hazards import ended, fatal, stapling_s, taken, unopened, unread
 from trimtab.plants.apache.process import Generations, Parent
 from trimtab.plants.apache.program import _options
+from trimtab.plants.apache.syntax import Directive
 
 EC, ALSO_EC, RSA, SECRET = "ec", "other", "rsa", "secret"
 KINDS = {
@@ -415,3 +416,34 @@ def test_a_virtual_host_keeps_members_out_by_a_line_of_its_own_alone(
     host = f"<VirtualHost *:80>\nServerName shop\n{inside}\n</VirtualHost>\n"
     main.write_text(f"<Proxy balancer://shop>\n{member}\n</Proxy>\n{outside}\n{host}")
     assert (ended(evaluate(Origin(main, tmp_path)), 1, False) == "") is kept
+
+
+def test_files_that_modules_read_after_all_that_apaches_own_test_looks_at_are_known(tmp_path: Path) -> None:
+    lines = ("JkWorkersFile conf/workers.properties", "PerlRequire /srv/startup.pl", "PerlRequire ${WHERE}/x.pl")
+    (tmp_path / "main.conf").write_text("\n".join(lines))
+    (tmp_path / "php.ini").write_text('a = 1\nopcache.preload = "/srv/preload.php" ; all\n;opcache.preload=/no\n')
+    found = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    found.directives.append(Directive("", ("seen",), tmp_path / "php.ini", 0))  # as that of mod_php is kept
+    assert list(map(str, unread(found, tmp_path))) == [
+        f"{tmp_path}/conf/workers.properties",
+        "/srv/startup.pl",
+        "/srv/preload.php",
+    ]
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_one_that_was_changed_after_apache_read_it_is_the_operators_to_bring_into_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: bool
+) -> None:
+    (tmp_path / "main.conf").write_text("JkWorkersFile workers.properties\n")
+    apache, there = object.__new__(Attached), tmp_path / "workers.properties"
+    apache.origin = Origin(tmp_path / "main.conf", tmp_path)
+    apache._config, apache.reading_s = evaluate(apache.origin), 0.1
+    vars(apache).update(listeners=[], master=SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None))
+    monkeypatch.setattr(Attached, "generations", lambda self: Generations((1,), ()))
+    monkeypatch.setattr(attached, "changed_after", lambda files, ticks: next(iter(files)) if edited else None)
+    if edited:
+        with pytest.raises(UsageError, match=f"{there} was changed after Apache last read it, .* yourself"):
+            apache.permitted()
+    else:
+        apache.permitted()

@@ -174,7 +174,15 @@ class Attached:
         if not found and hazards.taken(self.config, {port for _, port in self.listeners}, pid):  # or there since
             found = hazards.taken(self.config, {port for _, port in listeners(pid)}, pid)
         found = found or hazards.unopened(self.config, self.origin.server_root, Path(f"/proc/{pid}/root"))
-        return f"Apache would end in a reload, though its own test passes: {found}" if found else ""
+        if found:
+            return f"Apache would end in a reload, though its own test passes: {found}"
+        unread = hazards.unread(self.config, self.origin.server_root)
+        if unread and (edited := self._changed(unread)):
+            return (
+                f"{edited} was changed after Apache last read it, and a mistake in it would end Apache in a reload, "
+                f"though its own test passes: reload Apache yourself ({BY_HAND})"
+            )
+        return ""
 
     def read_running(self) -> None:
         """Reads the configuration in force: the files as of the last reload, checked with the status page."""

@@ -8,7 +8,8 @@ directory of the pid file is gone (AH00100), or a log cannot be opened any more 
 has made read-only. Until somebody reloads, nobody notices. Or ListenCoresBucketsRatio was
 taken out since the start: Apache keeps the number of its sockets, and cannot open the second at an address any more
 (AH00072). Or a virtual host that was just written has TLS and no certificate (AH02572), or no cache for stapled
-answers (AH01958). What only Apache knows (macros, keys with a passphrase) is not judged.
+answers (AH01958). Or a module reads, or runs, a file only then. What only Apache knows (macros, keys with a
+passphrase) is not judged.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.files import read_text
 from trimtab.plants._in_use import in_use
 from trimtab.plants.apache.configuration import Configuration
 from trimtab.plants.apache.syntax import Directive
@@ -47,6 +49,9 @@ _TICKET_KEY = 48
 _LARGEST_KEY = 1 << 20
 _WHOLE_KEY = re.compile(rb"0|MI|.*-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*-----END \1-----", re.DOTALL)
 """Where a key may be whole: without its first line Apache takes it too."""
+_LATE = ("perlrequire", "perlpostconfigrequire", "jkworkersfile")
+"""What names files that modules read, or run, after all that `-t` looks at, and by whose mistakes they end Apache."""
+_PRELOAD = re.compile(r'^\s*opcache\.preload\s*=\s*"?(/[^";\n]*?)"?\s*(?:;.*)?$', re.M)
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
 _MEMBERS, _CHECKED = ("balancermember", "proxypass", "proxyset"), re.compile(r"hcmethod=(?!none$)|hctemplate=", re.I)
@@ -95,6 +100,26 @@ def unopened(configuration: Configuration, server_root: Path, view: Path) -> str
         if file is not None and (why := _shut(_seen(file, view))):
             return f"the log {file} ({one.where}) {why}: mend that"
     return ""
+
+
+def unread(configuration: Configuration, server_root: Path) -> list[Path]:
+    """Files of modules that Apache's own test does not look into, and in which a mistake ends it in a reload.
+
+    Args:
+        configuration: as it is on disk.
+        server_root: ServerRoot before any directive sets it.
+    """
+    root = _root(configuration, server_root)
+    named = [file for one in configuration.named(*_LATE) if (file := _file(one, root)) is not None]
+    return [*named, *(Path(one) for ini in configuration.named("") for one in _preloaded(ini.file))]
+
+
+def _preloaded(ini: Path) -> list[str]:
+    """What a file of mod_php's own has run before the first request."""
+    try:
+        return _PRELOAD.findall(read_text(open_trusted(ini), ini))
+    except (UsageError, OSError):
+        return []
 
 
 def taken(configuration: Configuration, held: Collection[int], pid: int) -> str:
