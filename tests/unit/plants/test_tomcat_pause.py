@@ -8,6 +8,8 @@ import pytest
 
 from tests._jvm import CONNECTOR, ENDPOINT, Bench, Killed, bench
 from trimtab.errors import ApplyFailed
+from trimtab.plants.tomcat.journal import Paused
+from trimtab.plants.tomcat.restart import _lost
 
 __all__ = ["bench"]
 LIMITS = (8192, 100)
@@ -147,3 +149,10 @@ def test_one_that_did_not_answer_when_it_was_to_serve_again_does_so_when_the_run
     plant.restore()
     assert bench.jvm.serves()
     assert plant.leftover() == ""
+
+
+@pytest.mark.parametrize(("name", "lost"), [("ajp-nio-127.0.0.1-8009", True), ("http-nio-8080", False)])
+def test_that_a_pause_ends_kept_connections_of_ajp_in_use_is_said(name: str, lost: bool) -> None:
+    """Those of HTTP end with their next response."""
+    paused = Paused(CONNECTOR, f'Catalina:type=ThreadPool,name="{name}"', *LIMITS)
+    assert ("kept connections of AJP may be lost" in _lost(paused)) is lost

@@ -28,6 +28,8 @@ _WAITING = "waitingProcessorCount"
 """Asynchronous requests that no thread serves just now, and WebSockets, which last too long to be waited for."""
 _WEBSOCKETS = "*:type=GlobalRequestProcessor,Upgrade=websocket,*"
 """Connectors that have had any."""
+_AJP = "ajp-"
+"""How the name of such a connector's endpoint begins."""
 UNLIMITED = -1
 """A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
@@ -135,7 +137,11 @@ def _paused(tomcat: Attached, connector: Connector) -> Iterator[Paused]:
 def _lost(*paused: Paused) -> str:
     """What a pause may have cost."""
     lossy = any(one.limit == UNLIMITED for one in paused)
-    return f"; a request that came just then may be lost, as {LIMIT} has no limit" if lossy else ""
+    said = f"; a request that came just then may be lost, as {LIMIT} has no limit" if lossy else ""
+    # It takes no count of requests after which one is ended, as HTTP does.
+    if any(name_of(one.endpoint).startswith(_AJP) for one in paused):
+        said += "; requests that came on kept connections of AJP may be lost, as Tomcat ends those, in use too"
+    return said
 
 
 def _written(tomcat: Attached, connector: Connector) -> Paused:
