@@ -19,6 +19,7 @@ import pytest
 
 from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, private
 from tests.servers._under_gate import PATIENCE_S, stop, until
+from tests.servers.test_sensors_tomcat import frame
 from tests.servers.test_tomcat import PAGE, connected, page, says_busy
 from trimtab.clock import SystemClock
 from trimtab.plants.tomcat.jmx import Jmx
@@ -138,6 +139,25 @@ def test_a_connector_that_opens_its_socket_at_its_start_serves_again_after_a_res
         assert (bed.ask(1), tomcat.configuration()["accept_count"]) == (200, 35)
         tomcat.restore()
         assert (bed.ask(1), tomcat.configuration()["accept_count"]) == (200, 100)
+
+
+def test_a_connection_over_http_2_which_tomcat_counts_as_a_request_is_not_waited_for() -> None:
+    head = b"\x82\x86\x01\x09localhost\x04\x0e/shop/page.txt"  # RFC 7541: GET, http, authority and path
+    with (
+        private(jdbc=None, http2=True) as bed,
+        contextlib.closing(bed.attach(restart=True)) as tomcat,
+        connected(bed) as client,
+    ):
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 5, 1, head))
+        came = b""
+        while b"a page" not in came:
+            came += client.recv(4096)
+        (connector,) = tomcat._tomcat.layout.connectors
+        spot = connector.handler, "waitingProcessorCount"
+        until(lambda: tomcat._tomcat.values([spot]) == {spot: 1}, "Tomcat does not count it")
+        note = tomcat.apply({"accept_count": 35}).notes[0]
+        assert "; 1 requests or connections over HTTP/2 were still in service and may have been cut" in note
+        tomcat.restore()
 
 
 def counted(tomcat: Tomcat) -> int:

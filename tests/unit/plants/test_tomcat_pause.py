@@ -95,6 +95,20 @@ def test_nobody_waits_for_websockets_which_a_restart_ends_and_says(bench: Bench)
     assert "; 3 requests or WebSockets were still in service and may have been cut" in note
 
 
+@pytest.mark.parametrize(("requests", "waited_for"), [(5, False), (0, True)])
+def test_nobody_waits_for_connections_over_http_2_which_tomcat_counts_as_requests(
+    bench: Bench, requests: int, waited_for: bool
+) -> None:
+    """One that was idle made a restart take nothing for twelve seconds."""
+    beans = bench.jvm.beans
+    beans["Catalina:type=ProtocolHandler,port=8080"] = {"waitingProcessorCount": 3}
+    beans[f"{ENDPOINT.replace('ThreadPool', 'GlobalRequestProcessor')},Upgrade=h2c"] = {"requestCount": requests}
+    note = bench.attach(restart=True).apply({"accept_count": 35}).notes[0]
+    assert ("took nothing for 10.0" in note) is waited_for
+    kind = "requests" if waited_for else "requests or connections over HTTP/2"
+    assert f"; 3 {kind} were still in service and may have been cut" in note
+
+
 def test_a_limit_that_is_left_over_is_not_taken_for_the_operators(bench: Bench) -> None:
     left(bench, "pause")
     with bench.attach().held([]):

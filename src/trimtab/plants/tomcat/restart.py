@@ -25,7 +25,7 @@ HELD_S = 2.0
 LIMIT, REQUESTS = "maxConnections", "maxKeepAliveRequests"
 """What a pause changes for a moment, to 0 and 1 (`Jmx.java`)."""
 _WAITING = "waitingProcessorCount"
-"""Asynchronous requests that no thread serves just now, and WebSockets, which last too long to be waited for."""
+"""Asynchronous requests that no thread serves just now, and what lasts too long to be waited for (`_lasting`)."""
 _WEBSOCKETS = "*:type=GlobalRequestProcessor,Upgrade=websocket,*"
 """Connectors that have had any."""
 _AJP = "ajp-"
@@ -57,7 +57,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     with contextlib.ExitStack() as stack:
         paused = [stack.enter_context(_paused(tomcat, one)) for one in (*beside, connector)]
         counted = [(endpoint, BUSY), (connector.handler, _WAITING)]
-        lasting = name_of(endpoint) in map(name_of, tomcat.names(_WEBSOCKETS))
+        lasting = _lasting(tomcat, endpoint)
         _drained(tomcat, counted[:1] if lasting else counted, clock)
         left = _drained(tomcat, counted, clock, 0.0)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
@@ -68,7 +68,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
     now_s = clock.now_s()
     tomcat.held_s += now_s - began_s
-    kind = "requests or WebSockets" if lasting else "requests"
+    kind = " or ".join(("requests", *lasting))
     late = f"; {left} {kind} were still in service and may have been cut" if left else ""
     ports = ", ".join(str(one.port) for one in beside)
     others = f" and those that share its Executor ({ports})" if beside else ""
@@ -77,6 +77,20 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
         f"connections that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of "
         f"it{late}{_lost(*paused)}"
     ]
+
+
+def _lasting(tomcat: Attached, endpoint: str) -> list[str]:
+    """What its connector has had and Tomcat does not tell from asynchronous requests; none where it has had none.
+
+    A connection over HTTP/2 counts as one, idle or not (`addWaitingProcessor` in org.apache.coyote.AbstractProtocol).
+    """
+    found, own = list[str](), name_of(endpoint)
+    if own in map(name_of, tomcat.names(_WEBSOCKETS)):
+        found.append("WebSockets")
+    counting = [(one, "requestCount") for one in tomcat.layout.multiplexed if name_of(one) == own]
+    if any(count != 0 for count in tomcat.values(counting).values()):
+        found.append("connections over HTTP/2")
+    return found
 
 
 @contextlib.contextmanager
