@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
@@ -38,6 +38,11 @@ class Server(Protocol):
     @property
     def standstill(self) -> Standstill | None:
         """That of its last reload by us; None where it is not known."""
+        ...
+
+    @property
+    def by_hand(self) -> str:
+        """How an operator reloads it."""
         ...
 
     def test(self) -> Verdict:
@@ -74,8 +79,6 @@ class Change(ABC, Generic[S]):
     server: S
     clock: Clock
     texts: Texts
-    by_hand: ClassVar[str] = ""
-    """How an operator reloads such a server, where the plant says it."""
 
     @abstractmethod
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
@@ -213,7 +216,7 @@ class Change(ABC, Generic[S]):
 
     @property
     def _by_hand(self) -> str:
-        return f"reload it ({self.by_hand})" if self.by_hand else "reload it"
+        return f"reload it ({self.server.by_hand})"
 
     def _read_meanwhile(self) -> str:
         """Message where another server was started in the place of one that has ended; empty where none was."""

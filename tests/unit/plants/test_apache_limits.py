@@ -139,6 +139,20 @@ def test_that_health_checks_of_a_proxy_in_front_may_fail_within_a_change_is_said
 
 
 @pytest.mark.parametrize(
+    ("directory", "how"),
+    [
+        ("/etc/apache2", "apachectl graceful"),
+        ("/etc/apache2-shop.de", "apache2ctl-shop.de graceful"),
+        ("/srv/apache2-shop", "apachectl graceful"),
+    ],
+)
+def test_one_of_several_on_debian_is_reloaded_by_a_command_of_its_own(directory: str, how: str) -> None:
+    apache = object.__new__(Attached)
+    apache.origin = Origin(Path(directory, "apache2.conf"), Path(directory))
+    assert apache.by_hand == how
+
+
+@pytest.mark.parametrize(
     ("persist", "lost"), [("", True), ("BalancerPersist Off", True), ("BalancerPersist On", False)]
 )
 def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(

@@ -36,6 +36,7 @@ class Server:
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: {"size": 1})
     standstill: Standstill | None = None
+    by_hand: str = "serverctl reload"
 
     def test(self) -> Verdict:
         if self.gone:
@@ -55,8 +56,6 @@ class Server:
 @dataclass(frozen=True)
 class Change(_change.Change[Server]):
     """A number in a file."""
-
-    by_hand = "serverctl reload"
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         self.server.reload()

@@ -40,6 +40,7 @@ class Server:
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: dict(START))
     standstill: Standstill | None = None
+    by_hand: str = "serverctl reload"
     steps: int = 0
     faults: dict[int, str] = field(default_factory=dict)
     gone: bool = False

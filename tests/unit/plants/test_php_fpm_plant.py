@@ -48,6 +48,7 @@ class Server:
     master: FpmMaster = field(default_factory=lambda: FpmMaster(**vars(MASTER)))
     standstill: Standstill | None = None
     held_s: float = 0.0
+    by_hand: str = "serverctl reload"
     status_page: StatusPage = field(default_factory=lambda: StatusPage("/run/www.sock", "/status", False))
 
     @property

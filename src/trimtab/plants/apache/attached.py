@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +26,8 @@ from trimtab.sensors._tcp_listeners import listeners
 
 _BRIEF_S = 1.0
 """A program that takes longer to read its configuration is not only slow to start."""
-BY_HAND = "apachectl graceful"
-"""How an operator reloads it."""
+_INSTANCE = re.compile(r"/etc/apache2-([\w.-]+)/apache2\.conf")
+"""The main file of one of several on Debian, each with a command of its own (`setup-instance`)."""
 _BEHIND_A_PROXY = ("remoteipheader", "remoteipproxyprotocol")
 """Directives of mod_remoteip that nobody sets but for a proxy in front."""
 _ALONE = {"ONE_PROCESS", "DEBUG"}
@@ -93,6 +94,12 @@ class Attached:
         self.notes += [lost] if (lost := self.ended()) else []
 
     @property
+    def by_hand(self) -> str:
+        """How an operator reloads it."""
+        instance = _INSTANCE.fullmatch(str(self.origin.config_file))
+        return f"apache2ctl-{instance[1]} graceful" if instance else "apachectl graceful"
+
+    @property
     def config(self) -> Configuration:
         """The configuration as it is on disk now."""
         if not self._config.unchanged():
@@ -146,7 +153,7 @@ class Attached:
             ApplyLater: somebody has edited another one since Apache read it.
             UsageError: it cannot be read, as in the middle of an edit.
         """
-        require_unedited(self._loaded.says(ours), self.config.says(ours), "Apache", BY_HAND)
+        require_unedited(self._loaded.says(ours), self.config.says(ours), "Apache", self.by_hand)
 
     def require_nothing_ended(self) -> None:
         """Makes sure that a reload ends no processes that serve requests.

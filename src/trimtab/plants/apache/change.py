@@ -11,7 +11,7 @@ from trimtab.plants import _change
 from trimtab.plants._held import held
 from trimtab.plants._standstill import Standstill
 from trimtab.plants.apache import status
-from trimtab.plants.apache.attached import BY_HAND, STARTED_WITH, Attached
+from trimtab.plants.apache.attached import STARTED_WITH, Attached
 from trimtab.plants.apache.drain import Drained, drain, started
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.places import lacking
@@ -36,7 +36,6 @@ class Change(_change.Change[Attached]):
     """
 
     patience: Patience
-    by_hand = BY_HAND
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads Apache, and makes sure that the intended values are in force.

@@ -30,8 +30,6 @@ from trimtab.sensors._memory import rooms
 from trimtab.sensors._tcp_listeners import listeners
 from trimtab.trust import printable
 
-BY_HAND = "nginx -s reload"
-"""How an operator reloads it."""
 _SETTLE_S, _POLL_S = 1.0, 0.05
 _LONGEST_PID = 32
 
@@ -62,6 +60,7 @@ class Attached:
             read.
         notes: notes for the user, one line each.
         standstill: None: its new workers serve before the old ones leave.
+        by_hand: how an operator reloads it.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -69,6 +68,7 @@ class Attached:
     """
 
     standstill: Standstill | None = None
+    by_hand = "nginx -s reload"
 
     def __init__(self, master: Master, status_url: str | None = None, edit: bool = False) -> None:
         self.master = master
@@ -181,7 +181,7 @@ class Attached:
             ApplyLater: somebody has edited a file since nginx read it.
             UsageError: one cannot be read, as in the middle of an edit.
         """
-        require_unedited(self._loaded.says(NAME), self.config.says(NAME), "nginx", BY_HAND)
+        require_unedited(self._loaded.says(NAME), self.config.says(NAME), "nginx", self.by_hand)
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded nginx since.

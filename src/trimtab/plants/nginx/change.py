@@ -10,7 +10,7 @@ from trimtab.errors import ApplyFailed
 from trimtab.plants import _change, _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, status
-from trimtab.plants.nginx.attached import BY_HAND, Attached
+from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.knobs import value_of
 from trimtab.plants.nginx.locations import NAME
 from trimtab.plants.nginx.process import open_files
@@ -29,7 +29,6 @@ class Change(_change.Change[Attached]):
     """
 
     patience: Patience
-    by_hand = BY_HAND
 
     def present(self) -> Texts:
         """Present texts of these files, to the byte.

@@ -49,8 +49,6 @@ _DAEMONIZED = (
     "PHP-FPM puts itself into the background, in every reload anew, so trimtab would lose sight of it: start it with "
     "--nodaemonize, as under systemd"
 )
-BY_HAND = "systemctl reload php-fpm, or kill -USR2"
-"""How an operator reloads it."""
 
 
 class Attached(IncludedServer[Configuration]):
@@ -78,7 +76,7 @@ class Attached(IncludedServer[Configuration]):
 
     master: FpmMaster
     program: Program
-    by_hand = BY_HAND
+    by_hand = "systemctl reload php-fpm, or kill -USR2"
     _unasked = ""
     """The pool at which the next look begins, as there was no time for it in the last one."""
 
@@ -227,7 +225,7 @@ class Attached(IncludedServer[Configuration]):
         if self.pending is not None and self.pending != ours:
             raise UsageError(
                 f"{self.pending} was changed after PHP-FPM loaded it, so it is not known what is in force: reload "
-                f"PHP-FPM yourself ({BY_HAND}), then try again"
+                f"PHP-FPM yourself ({self.by_hand}), then try again"
             )
         if self.timeout_s < (LEAST_S if ours is None else 1) and not accept_lost:  # a short time hinders no undo
             time = f"{self.timeout_s} s" if self.timeout_s else "0"

@@ -10,7 +10,7 @@ from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants._included_server import IncludedChange
 from trimtab.plants._standstill import Standstill
 from trimtab.plants.php_fpm import knobs, status
-from trimtab.plants.php_fpm.attached import BY_HAND, Attached
+from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.drain import CROWD
 from trimtab.plants.php_fpm.reload import Patience, reload
 from trimtab.sensors.accept_queue import Queues
@@ -26,7 +26,6 @@ class Change(IncludedChange[Attached]):
     """
 
     patience: Patience
-    by_hand = BY_HAND
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads, and makes sure that the intended values are in force.

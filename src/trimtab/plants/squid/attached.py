@@ -19,8 +19,6 @@ from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
-BY_HAND = "squid -k reconfigure"
-"""How an operator reloads it."""
 _RELOAD_PATIENCE_S = 5.0
 
 
@@ -49,7 +47,7 @@ class Attached(IncludedServer[Configuration]):
 
     master: SquidMaster
     program: Program
-    by_hand = BY_HAND
+    by_hand = "squid -k reconfigure"
 
     def __init__(self, master: SquidMaster, clock: Clock, manager_url: str | None = None) -> None:
         vet(master)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants._included_server import IncludedChange
 from trimtab.plants.squid import knobs
-from trimtab.plants.squid.attached import BY_HAND, Attached
+from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.manager import CacheMemory
 from trimtab.plants.squid.reload import Patience, reload, restart
 from trimtab.sensors._polled_page import ask
@@ -25,7 +25,6 @@ class Change(IncludedChange[Attached]):
 
     patience: Patience
     may_restart: bool = False
-    by_hand = BY_HAND
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads, and makes sure that the intended values are in force.
