@@ -179,7 +179,15 @@ def changed_after(files: Iterable[Path], ticks: int) -> Path | None:
     """
     booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     loaded_ns = (booted_s + ticks / processes.TICKS_HZ + _CLOCKS_DIFFER_S) * 1e9
-    return next((path for path in files if stamp(path)[2] > loaded_ns), None)
+    return next((path for path in files if changed_ns(path) > loaded_ns), None)
+
+
+def changed_ns(path: Path) -> int:
+    """When a file was changed, or a link was put in its place, in nanoseconds since 1970; 0 where there is none."""
+    try:
+        return max(stamp(path)[2], path.lstat().st_ctime_ns)
+    except OSError:
+        return 0
 
 
 def _of(path: Path, pattern: Path) -> bool:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from trimtab import processes
 from trimtab.errors import ApplyLater
 from trimtab.files import Stamp
+from trimtab.plants._included_files import _CLOCKS_DIFFER_S
 from trimtab.plants.apache import attached, configuration, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.process import Generations
+from trimtab.processes import TICKS_HZ
 
 OURS, MINE = "zz-trimtab.conf", "mine.conf"
+
+
+def loaded_now() -> int:
+    """A start, in ticks since boot, after all files that are there and before those to come."""
+    time.sleep(0.05)  # a file's time is of the kernel's last tick
+    ticks = (time.clock_gettime(time.CLOCK_BOOTTIME) - _CLOCKS_DIFFER_S) * TICKS_HZ
+    time.sleep(0.05)
+    return int(ticks)
 
 
 @pytest.fixture
@@ -103,6 +115,26 @@ def test_files_of_mod_phps_own_are_known_of_debians_build_and_where_a_directive_
     (tmp_path / "main.conf").write_text(lines)
     evaluate(Origin(tmp_path / "main.conf", tmp_path, environ=environ))
     assert asked == known
+
+
+def test_php_ini_and_a_link_that_came_since_the_last_reload_are_told(
+    apache: Attached, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site that was enabled before the run came into force with its first change, without a word."""
+    root = apache.origin.server_root
+    ini, link = root / "php" / "php.ini", root / "a.conf.d" / "site.conf"
+    ini.parent.mkdir()
+    (root / "main.conf").write_text("Include *.conf.d/*\nLoadModule php_module m/libphp8.2.so\nPHPIniDir php\n")
+    (root / "site").write_text("Timeout 9\n")
+    monkeypatch.setattr(Attached, "generations", lambda self: Generations((1,), ()))
+    began = loaded_now()
+    monkeypatch.setattr(processes, "start_of", lambda pid: began)
+    assert apache.config and apache._pending() is None
+    ini.write_text("memory_limit = 64M\n")
+    assert apache.config and apache._pending() == ini
+    ini.unlink()
+    link.symlink_to(root / "site")
+    assert apache.config and apache._pending() == link
 
 
 def test_a_change_waits_until_php_ini_is_loaded_as_edited(apache: Attached) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import socket
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -161,7 +162,7 @@ def test_who_is_to_have_a_socket_or_the_workers_and_is_gone_is_named(
     monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
 
     def refused(listen: str, names: str, user: int = 0) -> str:
-        fpm.master = FpmMaster(**{**vars(MASTER), "user": user})
+        fpm.master = FpmMaster(**{**vars(MASTER), "pid": os.getpid(), "user": user})
         main.write_text(f"[www]\nlisten = {listen}\n{key} = {names}\n")
         return fpm.test().message
 
@@ -291,3 +292,61 @@ def test_hundreds_of_pools_that_do_not_answer_hold_a_change_up_for_a_moment_and_
             fpm.require_no_long_request(0.0)
     assert len(looks) >= 20, "all at a time would take a minute"
     assert asked == [f"/run/{pool}.sock" for pool in pools], "each was asked once"
+
+
+@pytest.mark.parametrize("place", ["php.ini", "conf.d/20-gd.ini", "pool.d/shop.conf"])
+def test_what_was_edited_before_the_run_waits_for_the_operators_reload_and_php_ini_keeps_no_undo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """An edit of php.ini came into force with the first trial, without a word."""
+    fpm, file, scanned = object.__new__(Attached), tmp_path / place, tmp_path / "conf.d" / "*.ini"
+    for directory in ("conf.d", "pool.d"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "gd").write_text("pm.max_requests = 9\n")
+    parts = {"pool": "www", "section": "www", "clock": FakeClock(), "master": FpmMaster(**vars(MASTER))}
+    vars(fpm).update(parts, status_page=StatusPage("/run/www.sock", "/status", False))
+    monkeypatch.setattr(Program, "ini", (tmp_path / "php.ini", scanned))
+    fpm.program = Program(Path("/usr/sbin/php-fpm"), tmp_path / "php-fpm.conf")
+    server(tmp_path)
+    fpm.program.config_file.write_text(fpm.program.config_file.read_text() + f"include={tmp_path}/pool.d/*.conf\n")
+
+    def pending_s(started_s: float) -> Path | None:
+        fpm.loaded = fpm.parsed()
+        monkeypatch.setattr(status, "ask", lambda *_: Page("static", {"start time": int(started_s)}))
+        return fpm._changed_since_load()
+
+    monkeypatch.setattr(attached, "changed_ns", lambda path: path.lstat().st_ctime_ns if path == file else 0)
+    file.symlink_to(tmp_path / "gd")
+    assert pending_s(time.time() + 1) is None
+    fpm.pending = pending_s(time.time() - 60)
+    assert fpm.pending == file and any(f"{file} was changed after PHP-FPM loaded it" in note for note in fpm.notes())
+    monkeypatch.setattr(FpmMaster, "signal", lambda master, number: None)
+    monkeypatch.setattr(process, "executed", lambda pid: True)
+    said = rf"{file} was changed after PHP-FPM loaded it, and a change would .*: reload PHP-FPM yourself \(systemctl"
+    with pytest.raises(UsageError, match=said):
+        fpm.permitted(accept_lost=True)
+    with contextlib.nullcontext() if file.suffix == ".ini" else pytest.raises(UsageError, match=said):
+        fpm.permitted(accept_lost=True, ours=tmp_path / "zz-trimtab-www.conf")
+
+
+def test_the_page_of_another_pool_in_another_network_is_not_asked_for_in_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has the same address here was taken for it, and put changes off or hid a long request."""
+    fpm, asked = object.__new__(Attached), list[str]()
+    found = server(tmp_path, pools=("www", "shop"))
+    main = tmp_path / "php-fpm.conf"
+    main.write_text(main.read_text().replace("/run/shop.sock", "127.0.0.1:9000"))
+    fpm.loaded, fpm.clock, fpm.master = read(main), FakeClock(), found.master
+    monkeypatch.setattr(status, "ask", lambda page, *_: asked.append(page.address))
+    apart = [False]
+
+    def same_network(master: FpmMaster) -> None:
+        if apart[-1]:
+            raise UsageError("another network namespace")
+
+    monkeypatch.setattr(attached, "same_network", same_network)
+    fpm.require_no_long_request(0.0)
+    apart.append(True)
+    fpm.require_no_long_request(0.0)
+    assert asked == ["/run/www.sock", "127.0.0.1:9000", "/run/www.sock"]

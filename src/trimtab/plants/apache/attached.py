@@ -221,9 +221,10 @@ class Attached:
     def _pending(self) -> Path | None:
         """A file that was changed after the present generation was started.
 
-        Not ours as a run has left it: that differs from what was loaded in StartServers alone.
+        PHP's own files too, which mod_php reads in a reload. Not ours as a run has left it: that differs from what
+        was loaded in StartServers alone.
         """
-        return self._changed(path for path in self._config.files if not snippet.is_lasting(path))
+        return self._changed(one for one in self._config.read() if not (one.is_dir() or snippet.is_lasting(one)))
 
     def _changed(self, paths: Iterable[Path]) -> Path | None:
         """One that was changed after the present generation was started; of worker processes the first tells."""

@@ -14,6 +14,7 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyLater, NotMeasured, UsageError
 from trimtab.plants._held import permitted
 from trimtab.plants._in_use import in_use
+from trimtab.plants._included_files import changed_ns
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
@@ -22,6 +23,7 @@ from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
+from trimtab.plants.php_fpm.status import StatusPage
 from trimtab.sensors._tcp_listeners import listeners
 from trimtab.sensors._unix_diag import unix_sockets
 from trimtab.trust import printable
@@ -66,7 +68,7 @@ class Attached(IncludedServer[Configuration]):
         pool: the pool.
         loaded: the configuration as FPM has loaded it.
         in_force: knob to value.
-        pending: a file that was changed after FPM loaded it, so that it is not known what is in force; else None.
+        pending: a file, or PHP's own, that was changed after FPM loaded it; None for none.
         status_page: where the pool's status page is.
 
     Raises:
@@ -88,9 +90,7 @@ class Attached(IncludedServer[Configuration]):
         vet(master)
         self.loaded = self.read()
         self.pool = self.section = _chosen(self.loaded, pool)
-        self.status_page = status.status_page(self.loaded, self.pool)
-        if not self.status_page.address.startswith("/"):
-            same_network(master)
+        self.status_page = self._page_of(self.pool)
         self.in_force = self.values(self.loaded)
         self.pending = self._changed_since_load()
         self._generation = master.generation()
@@ -184,7 +184,7 @@ class Attached(IncludedServer[Configuration]):
         """Called once FPM has loaded the configuration on disk."""
         self.loaded = self.read()
         self.in_force = self.values(self.loaded)
-        self.status_page = status.status_page(self.loaded, self.pool)
+        self.status_page = self._page_of(self.pool)
         self.pending = None
         self._generation = self.master.generation()
 
@@ -203,17 +203,31 @@ class Attached(IncludedServer[Configuration]):
                 f"the status page of pool {self.pool} did not answer within {_PAGE_PATIENCE_S:g} s: all workers are "
                 f"busy; 'pm.status_listen = 127.0.0.1:9001' in [{self.pool}] gives it a process of its own"
             )
-        for path in self.loaded.files:
-            if self.loaded.stamps[path][2] // 10**9 > page.started_s:
-                return path
-        return None
+        paths = (*self.loaded.files, *self._of_php())
+        return next((path for path in paths if changed_ns(path) // 10**9 > page.started_s), None)
+
+    def _of_php(self) -> list[Path]:
+        """PHP's own files, which it reads in a reload too, and the directories in which others may come and go."""
+        there = [path for path in self.loaded.stamps if path not in self.loaded.files and path.is_file()]
+        return [*there, *(pattern.parent for pattern in self.program.ini if "*" in pattern.name)]
+
+    def _page_of(self, pool: str) -> StatusPage:
+        """The status page of a pool.
+
+        Raises:
+            UsageError: it has none, or it is at an address of another network, which may be another server's in ours.
+        """
+        page = status.status_page(self.loaded, pool)
+        if not page.address.startswith("/"):
+            same_network(self.master)
+        return page
 
     def permitted(self, accept_lost: bool, ours: Path | None = None) -> None:
         """Makes sure that FPM may be reloaded, and that no request is lost by it.
 
         Args:
             accept_lost: whether requests may be lost.
-            ours: our own file, in an undo, where it does not matter that it was not loaded yet.
+            ours: our own file, in an undo, where it does not matter that it was not loaded yet, nor PHP's own files.
 
         Raises:
             UsageError: it may not; the message says what is needed.
@@ -222,10 +236,10 @@ class Attached(IncludedServer[Configuration]):
         self.master.signal(0)
         if self.master.daemonized:
             raise UsageError(_DAEMONIZED)
-        if self.pending is not None and self.pending != ours:
+        if self.pending is not None and (ours is None or self.pending not in (ours, *self._of_php())):
             raise UsageError(
-                f"{self.pending} was changed after PHP-FPM loaded it, so it is not known what is in force: reload "
-                f"PHP-FPM yourself ({self.by_hand}), then try again"
+                f"{self.pending} was changed after PHP-FPM loaded it, and a change would bring that into force: "
+                f"reload PHP-FPM yourself ({self.by_hand}), then try again"
             )
         if self.timeout_s < (LEAST_S if ours is None else 1) and not accept_lost:  # a short time hinders no undo
             time = f"{self.timeout_s} s" if self.timeout_s else "0"
@@ -258,7 +272,7 @@ class Attached(IncludedServer[Configuration]):
                 continue  # it would start one to answer, and so would each of hundreds of such pools at a time
             page = None
             with contextlib.suppress(NotMeasured, UsageError):  # without a page, which `notes` says, or it is busy
-                page = status.ask(status.status_page(self.loaded, pool), self.clock, _LOOK_S, "json&full")
+                page = status.ask(self._page_of(pool), self.clock, _LOOK_S, "json&full")
             if page is not None and page.longest_s > max(_LONG_S, 2 * usual_s):
                 raise ApplyLater(
                     f"a request of pool {pool} is under way for {page.longest_s:.0f} s: a reload would serve nothing "
