@@ -13,6 +13,7 @@ import pytest
 from tests.servers._private_apache import MPMS, children, private, reload
 from tests.servers._under_gate import until
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.plants._included_files import _CLOCKS_DIFFER_S
 from trimtab.plants.apache import process, status
 from trimtab.processes import descriptors
 from trimtab.testbed import apache_config
@@ -33,16 +34,20 @@ def made(directory: Path, name: str) -> bytes:
     return (directory / "made.key").read_bytes()
 
 
+def tls(directory: Path) -> str:
+    """A virtual host with the certificate there, in whose fifth line its key is."""
+    return (
+        f"LoadModule ssl_module {module_directory()}/mod_ssl.so\n<VirtualHost *:1>\nSSLEngine On\n"
+        f"SSLCertificateFile {directory}/site.crt\nSSLCertificateKeyFile {directory}/site.key\n</VirtualHost>\n"
+    )
+
+
 def test_where_a_certificate_was_replaced_and_not_its_key_nothing_is_reloaded_and_apache_serves_on() -> None:
     with private("event") as bed:
         directory, start, more = bed.testbed.directory, 8 * bed.threads, 12 * bed.threads
         key = directory / "site.key"
         key.write_bytes(made(directory, "site.crt"))
-        bed.write(
-            "mine.conf",
-            f"LoadModule ssl_module {module_directory()}/mod_ssl.so\n<VirtualHost *:1>\nSSLEngine On\n"
-            f"SSLCertificateFile {directory}/site.crt\nSSLCertificateKeyFile {key}\n</VirtualHost>\n",
-        )
+        bed.write("mine.conf", tls(directory))
         reload(bed.testbed.pid)
         apache, fresh = bed.attach(), made(directory, "site.crt")
         with pytest.raises(ApplyRefused, match=r"would end in a reload, though its own test passes: .*mine\.conf:5"):
@@ -61,6 +66,27 @@ def test_where_a_certificate_was_replaced_and_not_its_key_nothing_is_reloaded_an
         key.write_bytes(fresh)
         apache.restore()
         assert apache.configuration()["max_request_workers"] == start
+
+
+def test_where_a_key_was_replaced_by_one_with_a_pass_phrase_nothing_is_reloaded_and_apache_serves_on() -> None:
+    with private("event") as bed:
+        directory, key, fresh = bed.testbed.directory, bed.testbed.directory / "site.key", 12 * bed.threads
+        plain = made(directory, "site.crt")
+        key.write_bytes(plain)
+        bed.write("mine.conf", tls(directory))
+        reload(bed.testbed.pid)
+        apache = bed.attach()
+        time.sleep(_CLOCKS_DIFFER_S)
+        words = ("-aes128", "-passout", "pass:word", "-out", directory / "new.key")
+        subprocess.run(["openssl", "pkey", "-in", key, *words], check=True, capture_output=True)
+        (directory / "new.key").replace(key)
+        why = r"would end in a reload, though its own test passes: .*site\.key .*mine\.conf:5\) was replaced since"
+        with pytest.raises(ApplyRefused, match=why):
+            apache.apply({"max_request_workers": fresh})
+        assert apache.configuration()["max_request_workers"] == 8 * bed.threads
+        key.write_bytes(plain)
+        apache.apply({"max_request_workers": fresh})
+        apache.restore()
 
 
 def test_where_a_log_has_become_a_directory_nothing_is_reloaded_and_apache_serves_on() -> None:

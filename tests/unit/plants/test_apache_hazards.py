@@ -7,6 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -16,10 +17,11 @@ from trimtab.plants._program import Verdict
 from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.hazards import ended, fatal, stapling_s, taken, unopened, unread
+from trimtab.plants.apache.hazards import ended, fatal, taken, unopened, unread
 from trimtab.plants.apache.process import Generations, Parent
 from trimtab.plants.apache.program import _options
 from trimtab.plants.apache.syntax import Directive
+from trimtab.plants.apache.tls import stapling_s
 
 EC, ALSO_EC, RSA, SECRET = "ec", "other", "rsa", "secret"
 KINDS = {
@@ -44,11 +46,18 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def said(directory: Path, *lines: str) -> str:
-    """What is said of a configuration of these lines, whose ServerRoot is the directory."""
-    main = directory / "main.conf"
+def said(directory: Path, *lines: str, started: int = 1 << 60, pid: int | None = None) -> str:
+    """What is said of a configuration of these lines, whose ServerRoot is the directory.
+
+    Args:
+        directory: where the main file is written.
+        lines: what it says.
+        started: when the server was, in ticks since boot: after all files, unless it is said.
+        pid: its first process; None for one that sees what we see.
+    """
+    main, parent = directory / "main.conf", SimpleNamespace(pid=pid or os.getpid(), buckets=1, started=started)
     main.write_text("\n".join(lines))
-    return fatal(evaluate(Origin(main, directory)), directory, 1).replace(f"{directory}/", "")
+    return fatal(evaluate(Origin(main, directory)), directory, cast(Parent, parent)).replace(f"{directory}/", "")
 
 
 def host(certificate: str, key: str) -> list[str]:
@@ -93,6 +102,7 @@ def test_what_cannot_be_read_as_apache_does_is_not_judged(pairs: Path, certifica
         ("SSLCertificateKeyFile {}", "ec.key"),
         ("SSLCertificateKeyFile {}", "secret.key"),
         ("SSLCACertificateFile {}", "ec.crt"),
+        ("SSLCADNRequestFile {}", "ec.crt"),
         ("SSLCARevocationCheck chain\nSSLCARevocationFile {}", "ec.crt"),
     ],
 )
@@ -131,6 +141,13 @@ def test_a_key_of_tickets_that_is_too_short_is_named(pairs: Path, tmp_path: Path
 
 def test_revoked_ones_that_nobody_checks_are_not_looked_at(pairs: Path) -> None:
     assert said(pairs, "SSLCARevocationFile junk.crt") == said(pairs, "SSLCARevocationCheck none") == ""
+
+
+def test_lists_of_those_that_servers_behind_it_may_not_have_are_looked_at_where_they_are_checked(pairs: Path) -> None:
+    lines = ("SSLProxyEngine on", "SSLProxyCARevocationFile junk.crt")
+    assert "junk.crt (main.conf:2) is not whole" in said(pairs, *lines, "SSLProxyCARevocationCheck leaf")
+    assert said(pairs, *lines, "SSLProxyCARevocationCheck none") == said(pairs, *lines) == ""
+    assert said(pairs, *lines[1:], "SSLProxyCARevocationCheck leaf") == ""
 
 
 def test_issuers_of_servers_behind_it_are_looked_at_where_it_speaks_tls_with_them(
@@ -239,7 +256,9 @@ def test_a_new_listener_at_what_another_server_has_is_named(tmp_path: Path, host
 def test_what_it_listens_at_since_trimtab_came_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apache, held = object.__new__(Attached), list[tuple[str, int]]()
     apache.origin, apache.reading_s = Origin(tmp_path / "main.conf", tmp_path), 0.1
-    vars(apache).update(listeners=[], master=SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None))
+    vars(apache).update(
+        listeners=[], master=SimpleNamespace(pid=os.getpid(), started=1, buckets=1, signal=lambda number: None)
+    )
     monkeypatch.setattr(attached, "listeners", lambda pid: held)
     with socket.create_server(("127.0.0.1", 0)) as other:
         (tmp_path / "main.conf").write_text(f"Listen 127.0.0.1:{other.getsockname()[1]}")
@@ -257,6 +276,21 @@ def test_a_directory_that_is_gone_and_its_own_test_does_not_look_at_is_named(tmp
     (tmp_path / "run").mkdir()
     assert said(tmp_path, line) == said(tmp_path, "ForensicLog |/usr/bin/cat") == said(tmp_path, "PidFile x/y") == ""
     assert said(tmp_path, "PidFile /${run}/x") == ""
+
+
+def test_a_list_of_types_or_a_caches_directory_that_its_own_test_does_not_look_for_is_named(tmp_path: Path) -> None:
+    types, line = tmp_path / "mime.types", "TypesConfig mime.types"
+    assert said(tmp_path, line) == "mime.types (main.conf:1) is no file: put back what was there"
+    types.mkdir()
+    assert said(tmp_path, line) == "mime.types (main.conf:1) is no file: put back what was there"
+    types.rmdir()
+    types.touch()
+    assert said(tmp_path, line) == said(tmp_path, "TypesConfig ${TYPES}") == ""
+    gone = "the directory of dbm:cache/tls (main.conf:1) is not there: make it"
+    assert said(tmp_path, "SSLSessionCache dbm:cache/tls") == gone
+    (tmp_path / "cache").mkdir()
+    for cache in ("dbm:cache/tls", "shmcb:gone/tls(512000)", "nonenotnull", "dbm:${CACHE}/tls"):
+        assert said(tmp_path, f"SSLStaplingCache {cache}") == ""
 
 
 @pytest.mark.parametrize(("engines", "looked_at"), [("Off", False), ("On", True), ("optional", True), ("", True)])
@@ -291,7 +325,7 @@ def test_neither_a_change_nor_what_comes_before_it_is_passed_then(
     apache.origin = Origin(tmp_path / "main.conf", tmp_path)
     apache._config = evaluate(apache.origin)
     verdict = Verdict(True, "")
-    parts = {"master": SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None)}
+    parts = {"master": SimpleNamespace(pid=os.getpid(), started=1, buckets=1, signal=lambda number: None)}
     vars(apache).update(parts, listeners=[], program=SimpleNamespace(test=lambda named: verdict))
     monkeypatch.setattr(attached, "vet", lambda master: None)
     assert not apache.test().valid and "though its own test passes: " in apache.test().message
@@ -313,7 +347,7 @@ def test_one_that_serves_in_its_first_process_is_not_signalled_as_prefork_ends_b
     defines = frozenset(value for letter, value in _options(argv[1:]) if letter == "D")
     apache.origin = Origin(tmp_path / "main.conf", tmp_path, defines)
     apache._config, apache.reading_s = evaluate(apache.origin), 0.1
-    vars(apache).update(listeners=[], master=SimpleNamespace(pid=1, buckets=1, signal=lambda number: None))
+    vars(apache).update(listeners=[], master=SimpleNamespace(pid=1, started=1, buckets=1, signal=lambda number: None))
     monkeypatch.setattr(attached, "generations", lambda parent, pipes: Generations(workers[-1], ()))
     with pytest.raises(UsageError, match=r"serves in its first process alone \(-X, .*cannot be reloaded"):
         apache.permitted()

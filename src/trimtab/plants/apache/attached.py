@@ -17,7 +17,7 @@ from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, same_network, vet
-from trimtab.plants.apache import hazards, snippet, status
+from trimtab.plants.apache import hazards, snippet, status, tls
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations, programs
@@ -176,7 +176,7 @@ class Attached:
         defined = {*self.origin.defines, *(one.args[0] for one in self.config.named("define") if one.args)}
         if not _ALONE.isdisjoint(defined) and not generations(self.master, frozenset()).workers:
             return "Apache serves in its first process alone (-X, ONE_PROCESS or DEBUG), and cannot be reloaded so"
-        found = hazards.fatal(self.config, self.origin.server_root, self.master.buckets)
+        found = hazards.fatal(self.config, self.origin.server_root, self.master)
         pid = self.master.pid
         if not found and hazards.taken(self.config, {port for _, port in self.listeners}, pid):  # or there since
             found = hazards.taken(self.config, {port for _, port in listeners(pid)}, pid)
@@ -187,7 +187,7 @@ class Attached:
         if unread and (edited := self._changed(unread)):
             return (
                 f"{edited} was changed after Apache last read it, and a mistake in it would end Apache in a reload, "
-                f"though its own test passes: reload Apache yourself ({BY_HAND})"
+                f"though its own test passes: reload Apache yourself ({self.by_hand})"
             )
         return ""
 
@@ -284,7 +284,7 @@ class Attached:
                 f"requests come through a proxy ({proxied[0].where}): a change to fewer workers while many are busy "
                 "lets none begin for a second or two, within which its health checks must not take this server out"
             )
-        if (waiting_s := hazards.stapling_s(self._config)) is not None:
+        if (waiting_s := tls.stapling_s(self._config)) is not None:
             self.notes.append(
                 "stapled OCSP answers (SSLUseStapling) are lost by every change, trials and an undo too: browsers "
                 "that come next wait until they are fetched anew, one certificate's after the other's, each for at "

@@ -2,14 +2,11 @@
 
 `-t` reads the configuration and no more. In a reload every module looks at what it names too (`ap_run_post_config` in
 server/main.c); where one fails, the parent ends and nobody is served ("AH00016: Configuration Failed"). That comes
-about without an edit of any file that `-t` reads: a certificate was replaced and not its key (AH02565), or a
-certificate, a key or a list of revoked ones was written half, as on a full disk, or is a page of errors; or the
-directory of the pid file is gone (AH00100), or a log cannot be opened any more (AH00015), as on a disk that an error
-has made read-only. Until somebody reloads, nobody notices. Or ListenCoresBucketsRatio was
-taken out since the start: Apache keeps the number of its sockets, and cannot open the second at an address any more
-(AH00072). Or a virtual host that was just written has TLS and no certificate (AH02572), or no cache for stapled
-answers (AH01958). Or a module reads, or runs, a file only then. What only Apache knows (macros, keys with a
-passphrase) is not judged.
+about without an edit of any file that `-t` reads: a certificate or a key was replaced (`tls`); the directory of the
+pid file is gone (AH00100), or the list of types (AH01597); or a log cannot be opened any more (AH00015), as on a disk
+that an error has made read-only. Until somebody reloads, nobody notices. Or ListenCoresBucketsRatio was taken out
+since the start: Apache keeps the number of its sockets, and cannot open the second at an address any more (AH00072).
+Or a module reads, or runs, a file only then.
 """
 
 from __future__ import annotations
@@ -17,24 +14,22 @@ from __future__ import annotations
 import os
 import re
 import socket
-import ssl
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.files import read_text
 from trimtab.plants._in_use import in_use
+from trimtab.plants._view import gone, seen
+from trimtab.plants.apache import tls
 from trimtab.plants.apache.configuration import Configuration
-from trimtab.plants.apache.syntax import Directive
+from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.syntax import Directive, file_of
 from trimtab.trust import open_trusted
 
-_ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
 _ADDRESS = re.compile(r"(?:(?:\[([\da-fA-F:]+)\]|([\d.]+)):)?(\d{1,5})")
 """What `Listen` names, without a host's name, which only Apache resolves."""
-_TICKETS, _CHAIN = "sslsessionticketkeyfile", "sslcertificatechainfile"
-_OTHERS = (_TICKETS, _CHAIN, "sslcacertificatefile", "sslcarevocationfile")
-"""Issuers of the server's own certificate and of clients', and the list of those that are revoked."""
 _LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog")
 _ONE_LOG = ("errorlog", "forensiclog")
 """Of which a server has one, the last that is named."""
@@ -42,41 +37,48 @@ _PLAIN = re.compile(r"/[\w./+-]+")
 """A program that APR cannot take for another: it takes quotes and backslashes away, a shell more."""
 _NO_LOG = re.compile(r"syslog$|journald$|/dev/|/proc/", re.I)
 """What they name beside files."""
-_STAPLING, _RESPONDER_S = "sslusestapling", 10
-"""And the time that mod_ssl gives a responder unless it is told otherwise."""
-_TICKET_KEY = 48
-"""Bytes that a key of tickets has (`ssl_init_ticket_key`)."""
-_LARGEST_KEY = 1 << 20
-_WHOLE_KEY = re.compile(rb"0|MI|.*-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*-----END \1-----", re.DOTALL)
-"""Where a key may be whole: without its first line Apache takes it too."""
 _LATE = ("perlrequire", "perlpostconfigrequire", "jkworkersfile")
 """What names files that modules read, or run, after all that `-t` looks at, and by whose mistakes they end Apache."""
 _PRELOAD = re.compile(r'^\s*opcache\.preload\s*=\s*"?(/[^";\n]*?)"?\s*(?:;.*)?$', re.M)
+_TYPES = "typesconfig"
+_IN_A_FILE = re.compile(r"dbm:([^$]+)$", re.I)
+"""A cache of mod_ssl's that is a file."""
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
 _MEMBERS, _CHECKED = ("balancermember", "proxypass", "proxyset"), re.compile(r"hcmethod=(?!none$)|hctemplate=", re.I)
 _OF_A_HOST = ("servername", "documentroot")
-_NO_FILE = re.compile(r"[^/]*:|.*\$\{")
-"""An address such as "pkcs11:", a variable that is not known."""
-_OF_ANOTHER = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
-"""OpenSSL's reasons where a key is not the certificate's; the last one where it is of another kind."""
 
 
-def fatal(configuration: Configuration, server_root: Path, buckets: int) -> str:
+def fatal(configuration: Configuration, server_root: Path, parent: Parent) -> str:
     """Why a reload would end Apache; empty where nothing is seen that would.
 
     Args:
         configuration: as it is on disk.
         server_root: ServerRoot before any directive sets it.
-        buckets: how many sockets it has at each address.
+        parent: its first process.
     """
-    if buckets > 1 and _ratio(configuration) in ((), ("0",)):
+    if parent.buckets > 1 and _ratio(configuration) in ((), ("0",)):
         return "it was started with ListenCoresBucketsRatio, which its files no longer set: put that back"
-    for one in (*configuration.named("pidfile")[-1:], *configuration.named("forensiclog")):  # made anew where gone
-        file = _file(one, Path())
-        if file is not None and file.is_absolute() and not os.path.lexists(file.parent):
+    root, view = _root(configuration, server_root), Path(f"/proc/{parent.pid}/root")
+    for one, path in _made(configuration, root):
+        if gone(seen(path.parent, view)):
             return f"the directory of {one.args[0]} ({one.where}) is not there: make it"
-    return _tls(configuration, _root(configuration, server_root)) or _lacking(configuration)
+    for one in configuration.named(_TYPES)[-1:]:
+        file = file_of(one, root)
+        if file is not None and (gone(there := seen(file, view)) or there.is_dir()):
+            return f"{one.args[0]} ({one.where}) is no file: put back what was there"
+    return tls.fatal(configuration, root, parent.started)
+
+
+def _made(configuration: Configuration, root: Path) -> Iterator[tuple[Directive, Path]]:
+    """Directives and their files, which are made anew where they are gone, if their directory is there."""
+    for one in (*configuration.named("pidfile")[-1:], *configuration.named("forensiclog")):
+        file = file_of(one, Path())
+        if file is not None and file.is_absolute():
+            yield one, file
+    for one in configuration.named("sslsessioncache", "sslstaplingcache"):
+        if found := _IN_A_FILE.match(one.args[0] if one.args else ""):
+            yield one, root / found[1]
 
 
 def unopened(configuration: Configuration, server_root: Path, view: Path) -> str:
@@ -93,11 +95,11 @@ def unopened(configuration: Configuration, server_root: Path, view: Path) -> str
         name = one.args[0] if one.args else ""
         if name.startswith("|"):
             program = (name.lstrip("|").split() or [""])[0]
-            if _PLAIN.fullmatch(program) and _gone(_seen(Path(program), view)):
+            if _PLAIN.fullmatch(program) and gone(seen(Path(program), view)):
                 return f"{program}, which writes a log ({one.where}), is not there: put it back"
             continue
-        file = None if _NO_LOG.match(name) else _file(one, root)
-        if file is not None and (why := _shut(_seen(file, view))):
+        file = None if _NO_LOG.match(name) else file_of(one, root)
+        if file is not None and (why := _shut(seen(file, view))):
             return f"the log {file} ({one.where}) {why}: mend that"
     return ""
 
@@ -110,7 +112,7 @@ def unread(configuration: Configuration, server_root: Path) -> list[Path]:
         server_root: ServerRoot before any directive sets it.
     """
     root = _root(configuration, server_root)
-    named = [file for one in configuration.named(*_LATE) if (file := _file(one, root)) is not None]
+    named = [file for one in configuration.named(*_LATE) if (file := file_of(one, root)) is not None]
     return [*named, *(Path(one) for ini in configuration.named("") for one in _preloaded(ini.file))]
 
 
@@ -138,77 +140,6 @@ def taken(configuration: Configuration, held: Collection[int], pid: int) -> str:
         if in_use((socket.AF_INET6 if ":" in host else socket.AF_INET, (host, int(found[3]))), pid):
             return f"another server listens at {one.args[0]} ({one.where}): end that, or take the line out"
     return ""
-
-
-def _tls(configuration: Configuration, root: Path) -> str:
-    """Why mod_ssl would end Apache; empty where nothing is seen.
-
-    The first key of a virtual host is the first certificate's, and so on. Where TLS is off nobody looks at them.
-    """
-    names = (_ENGINE, _CERTIFICATE, _KEY, *_OTHERS)
-    hosts: dict[str, dict[str, list[Directive]]] = {}
-    for one in configuration.named(*names):
-        hosts.setdefault(one.section, {name: [] for name in names})[one.name].append(one)
-    pairs: dict[tuple[Path | None, Path | None], tuple[Directive, Directive]] = {}
-    single: dict[Path | None, Directive] = {}
-    checked = any(one.args[:1] not in ((), ("none",)) for one in configuration.named("sslcarevocationcheck"))
-    for section, host in hosts.items():
-        engines, certificates, keys, tickets, chains, issuers, revoked = host.values()
-        # What stands outside of virtual hosts is theirs too, whose engine may be on.
-        if section and engines and all(" ".join(one.args).lower() == "off" for one in engines):
-            continue
-        for one in (*certificates, *keys, *tickets, *chains, *issuers, *(revoked if checked else ())):
-            single.setdefault(_file(one, root), one)
-        if len(certificates) == len(keys):  # else a certificate's file may hold its key
-            for certificate, key in zip(certificates, keys, strict=True):  # many hosts may have the same
-                pairs.setdefault((_file(certificate, root), _file(key, root)), (certificate, key))
-    for one in _proxied(configuration):
-        single.setdefault(_file(one, root), one)
-    for file, one in single.items():
-        if file is not None and _spoilt(file, one.name):
-            return f"{file} ({one.where}) is not whole, or is no such file: put back what was there"
-    for files, (certificate, key) in pairs.items():
-        if _apart(*files):
-            return f"the key in {key.where} is not that of the certificate in {certificate.where}: put both there"
-    return ""
-
-
-def _proxied(configuration: Configuration) -> Iterable[Directive]:
-    """What names the issuers of servers behind it, where it speaks TLS with them."""
-    on = {one.section: one.args[0].lower() == "on" for one in configuration.named("sslproxyengine") if one.args}
-    issuers = configuration.named("sslproxycacertificatefile")
-    return (one for one in issuers if on.get(one.section, on.get("", False)))
-
-
-def _lacking(configuration: Configuration) -> str:
-    """What the TLS of a virtual host needs and nothing gives it, as far as that is known; empty for nothing."""
-    if configuration.uncertain or configuration.named("sslopensslconfcmd"):  # which may give it
-        return ""
-    engines = {one.section: one for one in configuration.named(_ENGINE) if one.args and _within_host(one)}
-    stapled = {one.section: one.args[0].lower() == "on" for one in configuration.named(_STAPLING) if one.args}
-    certified = {one.section for one in configuration.named(_CERTIFICATE)}
-    for section, engine in engines.items():
-        if engine.args[0].lower() != "on":
-            continue
-        if certified.isdisjoint({section, ""}) and "md_module" not in configuration.modules:
-            return f"TLS is on in {engine.where} without an SSLCertificateFile: add one"
-        if stapled.get(section, stapled.get("")) and not configuration.named("sslstaplingcache"):
-            return f"SSLUseStapling is on for {engine.where} without an SSLStaplingCache: add one"
-    return ""
-
-
-def _within_host(one: Directive) -> bool:
-    """Whether a directive stands in a virtual host, and in no macro."""
-    return [section for section, _ in one.context] == ["virtualhost"]
-
-
-def stapling_s(configuration: Configuration) -> int | None:
-    """How long a handshake may wait for an OCSP responder, in seconds; None where nothing is stapled."""
-    if not any(one.args[0].lower() == "on" for one in configuration.named(_STAPLING) if one.args):
-        return None
-    named = [one.args[0] for one in configuration.named("sslstaplingrespondertimeout") if one.args]
-    known = [int(said) for said in named if said.isdecimal()]
-    return max(known, default=_RESPONDER_S)
 
 
 def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
@@ -304,25 +235,9 @@ def _root(configuration: Configuration, server_root: Path) -> Path:
     return Path("/", roots[-1]) if roots else server_root
 
 
-def _seen(file: Path, view: Path) -> Path:
-    """A file as Apache sees it."""
-    return view / os.path.realpath(file).lstrip("/")
-
-
-def _gone(program: Path) -> bool:
-    """Whether a file is surely not there."""
-    try:
-        program.stat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _shut(log: Path) -> str:
     """Why a file surely cannot be opened for writing; empty where nothing is seen."""
-    there = log.parent if _gone(log) else log
+    there = log.parent if gone(log) else log
     try:
         kind = there.stat().st_mode
         if there == log and stat.S_ISDIR(kind):
@@ -331,53 +246,3 @@ def _shut(log: Path) -> str:
         return "is on a file system that is read-only" if ordinary and os.statvfs(there).f_flag & os.ST_RDONLY else ""
     except OSError:
         return ""
-
-
-def _file(one: Directive, root: Path) -> Path | None:
-    """The file that a directive names; None where that is none, or only Apache knows which."""
-    name = one.args[0] if one.args else ""
-    known = name and not _NO_FILE.match(name) and "macro" not in (section for section, _ in one.context)
-    return root / name if known else None
-
-
-def _spoilt(file: Path, directive: str) -> bool:
-    """Whether a file surely does not hold the key, the certificates or the list that this directive is to name."""
-    try:
-        fd = open_trusted(file)
-    except (UsageError, OSError):
-        return False
-    try:
-        if directive == _TICKETS:
-            return len(os.read(fd, _TICKET_KEY)) < _TICKET_KEY
-        if directive == _KEY:
-            return _WHOLE_KEY.match(os.read(fd, _LARGEST_KEY)) is None
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(f"/proc/self/fd/{fd}")
-    except ssl.SSLError as error:  # a chain without any certificate is taken
-        return directive != _CHAIN or error.reason != "NO_CERTIFICATE_OR_CRL_FOUND"
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return False
-
-
-def _apart(certificate: Path | None, key: Path | None) -> bool:
-    """Whether a key is surely not the certificate's; what others could change is not read."""
-    if certificate is None or key is None:
-        return False
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # a new one: a key may be that of an earlier certificate
-    context.set_ciphers("ALL:@SECLEVEL=0")  # a weak one is Apache's to judge
-    opened = list[int]()
-    try:
-        opened += [open_trusted(certificate)]
-        opened += [open_trusted(key)]
-        first, second = (f"/proc/self/fd/{fd}" for fd in opened)
-        context.load_cert_chain(first, second, str)  # an empty passphrase, so that no terminal is asked
-    except ssl.SSLError as error:
-        return error.reason in _OF_ANOTHER
-    except (UsageError, OSError):
-        return False
-    finally:
-        for fd in opened:
-            os.close(fd)
-    return False

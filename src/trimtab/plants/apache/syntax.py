@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+_NO_FILE = re.compile(r"[^/]*:|.*\$\{")
+"""An address such as "pkcs11:", a variable that is not known."""
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|(\S+)')
 
 
@@ -37,6 +39,13 @@ class Directive:
     def where(self) -> str:
         """File and line, as a person writes them."""
         return f"{self.file}:{self.line}"
+
+
+def file_of(one: Directive, root: Path) -> Path | None:
+    """The file that a directive names; None where that is none, or only Apache knows which."""
+    name = one.args[0] if one.args else ""
+    known = name and not _NO_FILE.match(name) and "macro" not in (section for section, _ in one.context)
+    return root / name if known else None
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import grp
 import math
-import os
 import pwd
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
 from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_network, vet
+from trimtab.plants._view import gone, seen
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
@@ -138,7 +138,8 @@ class Attached(IncludedServer[Configuration]):
         now, held = self.parsed(), {self.loaded.text(pool, "listen") for pool in self.loaded.pools()}
         new = {now.text(pool, "listen") for pool in now.pools()} - held
         paths = sorted(one for one in {now.text(GLOBAL, "pid"), *new} if one[:1] == "/" and "${" not in one)
-        why = next((f"no directory for {one}" for one in paths if not os.path.lexists(Path(one).parent)), "")
+        view = Path(f"/proc/{self.master.pid}/root")
+        why = next((f"no directory for {one}" for one in paths if gone(seen(Path(one).parent, view))), "")
         why = why or next((f"another server listens at {one}" for one in sorted(new) if self._taken(one)), "")
         why = why or _unknown(now, self.master.user == 0)
         return f"PHP-FPM would end in a reload, though its own test passes: {why}" if why else ""
