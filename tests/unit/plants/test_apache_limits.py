@@ -163,3 +163,24 @@ def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(
     apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
     apache._cautions()
     assert any("what was set at balancer-manager" in note and "main.conf:3" in note for note in apache.notes) is lost
+
+
+@pytest.mark.parametrize(
+    ("member", "outside", "told"),
+    [
+        ("BalancerMember http://127.0.0.1:8080", "", True),
+        ("BalancerMember http://127.0.0.1:8080", "BalancerPersist On", False),
+        ("BalancerMember http://127.0.0.1:8080 hcmethod=GET", "", False),
+        ("", "", False),
+    ],
+)
+def test_that_members_of_a_balancer_which_do_not_answer_are_tried_again_is_said(
+    tmp_path: Path, member: str, outside: str, told: bool
+) -> None:
+    apache = object.__new__(Attached)
+    first = ("<Proxy balancer://shop>", "BalancerMember http://127.0.0.1:8081")
+    apache.limits, apache.notes = read(tmp_path, "event", *first, member, "</Proxy>", outside), []
+    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    apache._cautions()
+    said = f"which members of balancers ({tmp_path}/main.conf:2) do not answer is forgotten by every change"
+    assert any(note.startswith(said) for note in apache.notes) is told

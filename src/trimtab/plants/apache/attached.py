@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -295,17 +295,27 @@ class Attached:
                 f"applications that Apache runs, {applications}, begin anew at every change, trials and an undo too: "
                 "their first requests take longer, and what they keep in memory is lost"
             )
-        managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
-        if managers and not hazards.keeps_members(self._config):
-            self.notes.append(
-                f"what was set at balancer-manager ({managers[0].where}), such as a member out of service, is lost "
-                "by every change: 'BalancerPersist On' in each virtual host that uses one keeps it"
-            )
-        if "jk_module" in self._config.modules:
-            self.notes.append(
-                "what was set at a status worker of mod_jk, such as a member out of service, is lost by every "
-                "change: 'activation' in workers.properties keeps it"
-            )
+        self.notes += self._forgotten()
         if unsure := self._config.uncertain:  # hundreds of hosts may be written by one macro
             more = f", and {len(unsure) - 1} more" if len(unsure) > 1 else ""
             self.notes.append(f"could not be decided without Apache: {unsure[0]}{more}")
+
+    def _forgotten(self) -> Iterator[str]:
+        """What is known of servers behind it, and lost by a reload."""
+        managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
+        if managers and not hazards.keeps_members(self._config):
+            yield (
+                f"what was set at balancer-manager ({managers[0].where}), such as a member out of service, is lost "
+                "by every change: 'BalancerPersist On' in each virtual host that uses one keeps it"
+            )
+        if members := hazards.tried_again(self._config):
+            yield (
+                f"which members of balancers ({members}) do not answer is forgotten by every change: as after their "
+                "'retry', requests are sent to them again and wait until the connection fails; 'BalancerPersist On' "
+                "in each virtual host that uses them keeps it"
+            )
+        if "jk_module" in self._config.modules:
+            yield (
+                "what was set at a status worker of mod_jk, such as a member out of service, is lost by every "
+                "change: 'activation' in workers.properties keeps it"
+            )

@@ -202,6 +202,17 @@ def keeps_members(configuration: Configuration) -> bool:
     return "on" in said.values() and all(said.get(host) == "on" for host in using)
 
 
+def tried_again(configuration: Configuration) -> str:
+    """Where members of balancers are that a reload has tried again though they do not answer; empty for nowhere.
+
+    Those with health checks are lost for longer, until the next check (`ended`).
+    """
+    members = configuration.named(_MEMBERS[0])
+    if len(members) < 2 or _checked(configuration) or keeps_members(configuration):
+        return ""
+    return members[0].where
+
+
 def _host(one: Directive) -> tuple[object, ...]:
     """The virtual host in which a directive stands, of which several may have one address; empty outside of them."""
     within = [section for section in one.context if section[0] == "virtualhost"]
