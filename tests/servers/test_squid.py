@@ -163,6 +163,21 @@ def test_a_list_of_addresses_or_names_that_is_edited_in_mid_run_waits_too(bed: B
     squid.restore()
 
 
+def test_where_the_directory_of_a_log_is_gone_nothing_is_reloaded_and_squid_serves_on() -> None:
+    """Squid's own test passes; its worker ended in the reload, and within three seconds all of it."""
+    with private() as bed:
+        squid, logs = bed.attach(), bed.testbed.directory / "squid"
+        away = logs.rename(logs.with_name("away"))
+        with pytest.raises(
+            ApplyRefused, match=r"would end in a reload, though its own test passes: no directory for"
+        ):
+            squid.apply({"cache_mem": 16})
+        assert squid.configuration() == DEBIAN and not bed.snippet.exists()
+        away.rename(logs)
+        assert squid.apply({"cache_mem": 16}).configuration["cache_mem"] == 16
+        squid.restore()
+
+
 def test_a_reload_by_the_operator_is_noticed_and_an_edit_without_one_is_not_in_force(bed: Bed) -> None:
     squid = bed.attach()
     bed.write("x-mine.conf", "cache_mem 9 MB\n")

@@ -135,9 +135,7 @@ def given_gains(args: argparse.Namespace, spec: Spec) -> dict[Kind, Gains]:
     return found
 
 
-def identified_gains(
-    args: argparse.Namespace, spec: Spec, plant: Plant, stop: Stop
-) -> dict[Kind, Gains] | None:
+def identified_gains(args: argparse.Namespace, spec: Spec, plant: Plant, stop: Stop) -> dict[Kind, Gains] | None:
     """Excites the plant, estimates its models and designs from them; None when it was stopped.
 
     Raises:

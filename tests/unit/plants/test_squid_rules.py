@@ -84,7 +84,8 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
 ) -> None:
     server: Any = Attached.__new__(Attached)
     server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), math.inf, None, Files()
-    server.master = SimpleNamespace(signal=lambda number: None)
+    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
+    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
     took_s = [2.0, 0.2]  # the first one in a busy moment
 
     def tested(self: Any) -> Verdict:
@@ -109,7 +110,8 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
 def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     server: Any = Attached.__new__(Attached)
     server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), math.inf, None, Files()
-    server.master = SimpleNamespace(signal=lambda number: None)
+    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
+    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
     verdicts = [(0.1, False), (7.0, True), (7.0, True)]  # one stops at the first line
 
     def tested(self: Any) -> Verdict:
@@ -140,7 +142,8 @@ def test_a_reload_that_denies_requests_that_wait_for_a_helper_has_to_be_accepted
     server: Any = Attached.__new__(Attached)
     server.clock, server.reading_s, server.pending = FakeClock(), 0.1, None
     server.loaded = Files([Setting(name, value, Path("/etc/squid/squid.conf"), 7)])
-    server.master = SimpleNamespace(signal=lambda number: None)
+    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
+    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
     monkeypatch.setattr(attached, "hindrances", lambda master: [])
     waits = "realm" not in value
     said = rf"a helper \({name}, .*squid.conf.*7\) may be answered 403 .*: accept it with --accept-lost-connections"
@@ -148,6 +151,57 @@ def test_a_reload_that_denies_requests_that_wait_for_a_helper_has_to_be_accepted
         server.permitted(accept_lost=False)
     server.permitted(accept_lost=True)
     assert any("403" in note for note in server.notes()) == waits
+
+
+@pytest.mark.parametrize(
+    ("acl", "rule", "waits"),
+    [
+        ("inside dst 10.0.0.0/8", "deny inside", True),
+        ("inside srcdomain .ours.example", "allow CONNECT !inside", True),
+        ("inside dst 10.0.0.0/8", "allow localhost", False),
+        ("inside src 10.0.0.0/8", "deny inside", False),
+        ("", "deny to_localhost", True),
+    ],
+)
+def test_a_reload_that_denies_requests_that_wait_for_a_name_server_has_to_be_accepted(
+    acl: str, rule: str, waits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One that waited for an answer of two seconds was answered 403 after seven, for 200 after two."""
+    server: Any = Attached.__new__(Attached)
+    server.clock, server.reading_s, server.pending = FakeClock(), 0.1, None
+    file = tmp_path / "squid.conf"
+    server.loaded = Files([Setting("acl", acl, file, 7), Setting("http_access", rule, file, 8)])
+    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
+    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
+    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    said = r"the address of its host \(http_access, .*squid.conf line 8\) may be answered 403 .*: accept it with"
+    with pytest.raises(UsageError, match=said) if waits else contextlib.nullcontext():
+        server.permitted(accept_lost=False)
+    server.permitted(accept_lost=True)
+    assert any("403" in note for note in server.notes()) == waits
+
+
+@pytest.mark.parametrize("value", ["daemon:{}/log squid", "stdio:{}/log", "{}/log combined", "daemon:{}/log !all"])
+def test_a_log_whose_directory_is_gone_ends_it_in_a_reload_and_is_named(
+    value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its own test passes; the worker ended, and so did those after it, and the master with the fifth."""
+    server: Any = Attached.__new__(Attached)
+    server.clock, server.reading_s, gone = FakeClock(), 0.1, tmp_path / "gone"
+    there = Setting("access_log", f"daemon:{tmp_path}/log squid", Path("/etc/squid.conf"), 6)
+    elsewhere = [Setting("access_log", word, Path("/etc/squid.conf"), 8) for word in ("none", "udp://10.0.0.1:514")]
+    log = Setting("access_log", value.format(gone), Path("/etc/squid.conf"), 7)
+    server.loaded, server.master = Files(), SimpleNamespace(signal=lambda number: None, pid=os.getpid())
+    monkeypatch.setattr(Attached, "parsed", lambda self: Files([there, *elsewhere, log]))
+    monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
+    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    why = f"though its own test passes: no directory for {gone}/log (/etc/squid.conf line 7): make it"
+    assert not server.test().valid and server.test().message.endswith(why)
+    with pytest.raises(UsageError, match="would end in a reload"):
+        server.permitted(accept_lost=True)
+    gone.mkdir()
+    assert server.test().valid
+    server.permitted(accept_lost=True)
 
 
 HIS, OURS = ({f"socket:[{number}]": ("0.0.0.0", 3128)} for number in (1, 2))

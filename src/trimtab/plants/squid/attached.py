@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
-from trimtab.plants._included_files import changed_after
+from trimtab.plants._included_files import Setting, changed_after
 from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_network, vet
+from trimtab.plants._view import gone, seen
 from trimtab.plants.squid import knobs, manager
 from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.held import hindrances
@@ -20,6 +23,12 @@ from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
 _RELOAD_PATIENCE_S = 5.0
+_BY_DNS = {"dst", "dst_as", "srcdomain", "srcdom_regex"}
+"""Kinds of acl for which a request waits until a name is resolved."""
+_BUILT_IN = {"to_localhost", "to_linklocal"}
+"""Those of them that Squid has of its own."""
+_LOG = re.compile(r"(?:(?:daemon|stdio):)?(/\S+)")
+"""A log that is a file."""
 
 
 class Attached(IncludedServer[Configuration]):
@@ -77,6 +86,31 @@ class Attached(IncludedServer[Configuration]):
         """
         return knobs.values(configuration, self.in_force)
 
+    def test(self) -> Verdict:
+        """Has Squid check its configuration, and sees whether its worker would end with it though that passes.
+
+        Raises:
+            UsageError: somebody else could change it, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        verdict = super().test()
+        return Verdict(False, why) if verdict.valid and (why := self._fatal()) else verdict
+
+    def _fatal(self) -> str:
+        """Why a reload would end Squid's worker though its own test passes; empty where nothing is seen.
+
+        It opens its logs anew, and ends where it cannot (`logfileOpen` in src/log/File.cc); so does the next worker.
+        """
+        view = Path(f"/proc/{self.master.pid}/root")
+        for one in self.parsed().all("access_log"):
+            log = _LOG.match(one.value)
+            if log is not None and gone(seen(Path(log[1]).parent, view)):
+                return (
+                    f"Squid would end in a reload, though its own test passes: no directory for {log[1]} "
+                    f"({one.where}): make it"
+                )
+        return ""
+
     def refresh(self) -> None:
         """Notices that somebody else has reloaded Squid, and what else needs memory now.
 
@@ -118,6 +152,8 @@ class Attached(IncludedServer[Configuration]):
             PlantGone: it has ended.
         """
         self.master.signal(0)
+        if fatal := self._fatal():
+            raise UsageError(fatal)
         if not accept_lost and (why := hindrances(self.master)):
             raise UsageError(
                 "a reload closes the listening ports for a moment, and connections that come or wait then are lost: "
@@ -160,20 +196,26 @@ class Attached(IncludedServer[Configuration]):
     def _cuts(self) -> list[str]:
         """What a reload does to requests that wait for somebody else's answer, a sentence for each kind.
 
-        The access lists that wait for a helper's are gone then, and what they would have allowed is denied
-        (`ACLChecklist::prepNonBlocking` in src/acl/Checklist.cc).
+        The access lists that wait for a helper's answer, or for that of a name server, are gone then, and what they
+        would have allowed is denied (`ACLChecklist::prepNonBlocking` in src/acl/Checklist.cc).
         """
         helpers = [one for one in self.loaded.all("auth_param") if one.value.split()[1:2] == ["program"]]
         helped = [*self.loaded.all("external_acl_type"), *helpers][:1]
         said = "when Squid reloads, as for every change"
+        waited_for = [f"a helper ({one.name}, {one.where})" for one in helped]
+        waited_for += [f"the address of its host ({one.name}, {one.where})" for one in self._resolving()[:1]]
         return [
             f"a request on its way to a cache_peer ({peer.where}) may be answered 502 {said}, most of all one with a "
             "body (POST, PUT)"
             for peer in self.loaded.all("cache_peer")[:1]
-        ] + [
-            f"a request that waits for a helper ({one.name}, {one.where}) may be answered 403 {said}"
-            for one in helped
-        ]
+        ] + [f"a request that waits for {what} may be answered 403 {said}" for what in waited_for]
+
+    def _resolving(self) -> list[Setting]:
+        """The rules for which a name is resolved."""
+        acls = (one.value.split() for one in self.loaded.all("acl"))
+        asking = {*_BUILT_IN, *(acl[0] for acl in acls if acl[1:2] and acl[1] in _BY_DNS)}
+        rules = (one for one in self.loaded.settings if one.name.endswith("_access"))
+        return [one for one in rules if asking & {word.lstrip("!") for word in one.value.split()}]
 
     def _changed_since_start(self) -> Path | None:
         """A file that was changed after its worker was started; Squid does not say when it was last reloaded."""
