@@ -181,16 +181,24 @@ def test_a_reload_that_denies_requests_that_wait_for_a_name_server_has_to_be_acc
     assert any("403" in note for note in server.notes()) == waits
 
 
-@pytest.mark.parametrize("value", ["daemon:{}/log squid", "stdio:{}/log", "{}/log combined", "daemon:{}/log !all"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("access_log", "daemon:{}/log squid"),
+        ("access_log", "stdio:{}/log"),
+        ("access_log", "{}/log combined"),
+        ("cache_store_log", "stdio:{}/log"),
+    ],
+)
 def test_a_log_whose_directory_is_gone_ends_it_in_a_reload_and_is_named(
-    value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its own test passes; the worker ended, and so did those after it, and the master with the fifth."""
     server: Any = Attached.__new__(Attached)
     server.clock, server.reading_s, gone = FakeClock(), 0.1, tmp_path / "gone"
     there = Setting("access_log", f"daemon:{tmp_path}/log squid", Path("/etc/squid.conf"), 6)
     elsewhere = [Setting("access_log", word, Path("/etc/squid.conf"), 8) for word in ("none", "udp://10.0.0.1:514")]
-    log = Setting("access_log", value.format(gone), Path("/etc/squid.conf"), 7)
+    log = Setting(name, value.format(gone), Path("/etc/squid.conf"), 7)
     server.loaded, server.master = Files(), SimpleNamespace(signal=lambda number: None, pid=os.getpid())
     monkeypatch.setattr(Attached, "parsed", lambda self: Files([there, *elsewhere, log]))
     monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))

@@ -101,8 +101,8 @@ class Attached(IncludedServer[Configuration]):
 
         It opens its logs anew, and ends where it cannot (`logfileOpen` in src/log/File.cc); so does the next worker.
         """
-        view = Path(f"/proc/{self.master.pid}/root")
-        for one in self.parsed().all("access_log"):
+        view, files = Path(f"/proc/{self.master.pid}/root"), self.parsed()
+        for one in (*files.all("access_log"), *files.all("cache_store_log")[-1:]):
             log = _LOG.match(one.value)
             if log is not None and gone(seen(Path(log[1]).parent, view)):
                 return (
