@@ -100,8 +100,8 @@ modules_as_before() { # a machine's own Apache with threads is switched to prefo
 }
 
 build_native() { # beside what follows; as the installation of trimtab below has it built, which then finds it made
-    say "building the native program beside it (the first time takes a minute or two)"
-    cargo build --quiet --release --manifest-path native/trimtab-native/Cargo.toml &
+    say "building the native parts beside it (the first time takes a minute or two)"
+    cargo build --quiet --release --manifest-path native/Cargo.toml -p trimtab-native -p trimtab-shim &
     building=$!
 }
 
@@ -162,9 +162,11 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 say "installing the pinned Python packages"
 [ -n "$building" ] || build_native
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt ||
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt ||
     fail "the pinned Python packages could not be installed"
-wait "$building" || fail "the native program could not be built"
+# As pip would, but for the packages' own tests, a third of it, and on all CPUs; what cannot be compiled is nobody's.
+.venv/bin/python -m compileall -qq -j 0 -x '/tests/' .venv/lib || true
+wait "$building" || fail "the native parts could not be built"
 building=
 say "installing trimtab"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .

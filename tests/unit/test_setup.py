@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HELD = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)"
 POLICY = "/usr/sbin/policy-rc.d"
 MODULES = "/etc/apache2/mods-enabled"
+PARTS = ("trimtab-native", "trimtab-shim")
 
 APT = """
 echo "apt-get $*" >>log
@@ -87,7 +88,8 @@ def test_the_native_program_is_built_while_packages_come_unless_it_needs_them(
     machine: Machine, missing: str, beside: bool
 ) -> None:
     machine.write("packages.txt", missing)
-    machine.program("cargo", 'echo cargo 1.99.0; [ "$1" != build ] || echo built >>log')
+    both = " ".join(f"-p {part}" for part in PARTS)
+    machine.program("cargo", f'echo cargo 1.99.0; case "$*" in "build "*"{both}") echo built >>log ;; esac')
     patience = 200 if beside else 0
     waiting = f"n=0; until grep -q built log || [ $n = {patience} ]; do /bin/sleep 0.1; n=$((n + 1)); done"
     machine.program("apt-get", f'case "$*" in *install*) {waiting} ;; esac{APT}')
@@ -101,7 +103,34 @@ def test_a_program_that_cannot_be_built_ends_it_with_the_reason(machine: Machine
     machine.program("cargo", 'echo cargo 1.99.0; [ "$1" != build ] || exit 101')
     done = machine.set_up()
     assert done.returncode == 1
-    assert "the native program could not be built" in done.stderr
+    assert "the native parts could not be built" in done.stderr
+
+
+def test_packages_are_compiled_after_they_have_come_and_their_own_tests_are_not(machine: Machine) -> None:
+    """An image of a container may forbid to keep what is compiled later: then each start would compile it."""
+    machine.program("python", 'echo "python $*" >>log; [ "$2" != compileall ]')
+    (machine.directory / "bin" / "python").replace(machine.directory / ".venv" / "bin" / "python")
+    done = machine.set_up()
+    assert done.returncode == 0, "a template of a package may be none that compiles"
+    said = [line.removeprefix("python -m ") for line in machine.log() if line.startswith("python -m ")]
+    steps = [line for line in said if line.startswith(("pip install", "compileall"))]
+    assert [line.split()[0] for line in steps] == ["pip", "compileall", "pip"]
+    assert "--no-compile" in steps[0] and "-x /tests/ .venv/lib" in steps[1]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_both_native_parts_are_made_of_is_what_each_is_made_of_alone(part: str) -> None:
+    """Else pip, for which each is built by itself, would have it built once more."""
+    assert made_of(part) <= made_of(*PARTS)
+
+
+def made_of(*parts: str) -> set[str]:
+    """The packages that are built for some of our own, each with its features."""
+    chosen = [word for part in parts for word in ("--package", part)]
+    manifest = str(ROOT / "native" / "Cargo.toml")
+    command = ["cargo", "tree", "--manifest-path", manifest, "--locked", "--offline", *chosen]
+    shown = ["--edges", "normal,build", "--no-dedupe", "--prefix", "none", "--format", "{p} {f}"]
+    return set(subprocess.run([*command, *shown], capture_output=True, text=True, check=True).stdout.splitlines())
 
 
 def test_beside_another_apt_it_waits_for_the_lock_and_says_so_once(machine: Machine) -> None:
