@@ -77,7 +77,7 @@ pub struct Listener {
     pub holds: Vec<u32>,
     /// The dispatch pair takes no more now.
     pub full: bool,
-    /// It is not waited on, because descriptors ran out.
+    /// It is not waited on, because descriptors ran out or the server has shut it down.
     pub paused: bool,
 }
 
@@ -291,7 +291,7 @@ impl<'a> Gate<'a> {
             Kind::Listener => self.accept_all(number),
             Kind::GateEnd => self.on_gate_end(number, flags),
             Kind::Worker => self.on_worker(number),
-            Kind::Hold => self.on_hold_end(number),
+            Kind::Hold => self.on_hold(number),
             Kind::Peeking => self.look_again(number, flags),
             Kind::Queued => self.abandoned(number),
             Kind::Refused => self.on_refused(number),

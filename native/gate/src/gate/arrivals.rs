@@ -57,7 +57,8 @@ impl Gate<'_> {
                     }
                 }
                 Err(Errno::AGAIN) => break,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                // At a listener that was shut down there is an event all the while; the server may listen there again.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::INVAL) => {
                     self.pause(index);
                     break;
                 }
@@ -239,7 +240,7 @@ impl Gate<'_> {
         Ends { source, local }
     }
 
-    /// Descriptors ran out: the kernel's queue keeps the connections until some are free again.
+    /// Nothing can be accepted for now, as when descriptors ran out: the kernel's queue keeps the connections until some are free again.
     fn pause(&mut self, index: usize) {
         self.listeners[index].paused = true;
         self.unwatch(self.listeners[index].number);

@@ -18,9 +18,9 @@ use crate::entry::Peer;
 use crate::ledger::{add, Kind};
 use crate::sockets;
 
-/// Nothing is said on these: whatever comes is the end.
+/// Only the end of these is waited for.
 pub(super) const HOLD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
-/// Holds at once; a process that was broken into could show its listener for ever.
+/// Holds at once, at most a quarter of all descriptors; a process that was broken into could show its listener for ever.
 const HOLDS: usize = 16_384;
 /// So long connections wait for another listener. A server that opens its port anew does so at once.
 const ASTRAY_NS: u64 = 2_000_000_000;
@@ -32,11 +32,9 @@ const NO_LISTENER: u32 = u32::MAX;
 impl Gate<'_> {
     /// Nobody may show a listener any more.
     pub(super) fn has_all_holds(&self) -> bool {
-        self.listeners
-            .iter()
-            .map(|one| one.holds.len())
-            .sum::<usize>()
-            >= HOLDS
+        let most = (self.ledger.descriptors() / 4).min(HOLDS);
+        let holds = self.listeners.iter().map(|one| one.holds.len());
+        holds.sum::<usize>() >= most
     }
 
     /// A conversation lasts from now on as long as its process, or a child of it, has the listener.
@@ -47,8 +45,12 @@ impl Gate<'_> {
         self.rewatch(number, HOLD);
     }
 
-    /// Those who had a listener by this conversation have closed it.
-    pub(super) fn on_hold_end(&mut self, number: u32) {
+    /// Those who had a listener by this conversation have closed it, or one of them says something, which is no end.
+    pub(super) fn on_hold(&mut self, number: u32) {
+        let mut scratch = [0; 64];
+        if !sockets::discard(self.ledger.borrow(number), 1, &mut scratch) {
+            return;
+        }
         let of = self.ledger.entry(number).with.load(Relaxed);
         if let Some(index) = self.listener(of) {
             self.listeners[index].holds.retain(|&hold| hold != number);

@@ -264,3 +264,24 @@ fn a_connection_that_a_worker_hands_over_goes_to_the_listener_of_its_address() {
         assert_eq!(serving("192.0.2.1:82"), None);
     });
 }
+
+#[test]
+fn what_a_process_shows_takes_a_quarter_of_all_descriptors_at_most() {
+    with("shows", |bench, _| {
+        let (gate, own) = (&mut bench.gate, std::process::id());
+        let mut shows = || {
+            let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            gate.listener_of(listener.into(), own).is_some()
+        };
+        let taken = 1 + (0..=DESCRIPTORS / 16).filter(|_| shows()).count();
+        assert_eq!(taken, DESCRIPTORS / 16);
+        gate.listeners[0].holds = vec![0; DESCRIPTORS / 4 - 1];
+        assert!(!gate.has_all_holds());
+        gate.listeners[1].holds.push(0);
+        assert!(gate.has_all_holds());
+        gate.listeners[1].holds.clear();
+        while gate.listeners.len() > 1 {
+            gate.forget(1);
+        }
+    });
+}

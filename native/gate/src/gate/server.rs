@@ -12,8 +12,8 @@ use super::{Gate, Listener};
 use crate::ledger::Kind;
 use crate::sockets;
 
-/// Listeners of a gate. nginx with `reuseport` opens one for each port and worker; each takes four descriptors, and a process that was
-/// broken into could show new ones for ever.
+/// Listeners of a gate, which take a quarter of all descriptors at most. nginx with `reuseport` opens one for each port and worker; each
+/// takes four descriptors, and a process that was broken into could show new ones for ever.
 const LISTENERS: usize = 512;
 
 impl Gate<'_> {
@@ -93,15 +93,15 @@ impl Gate<'_> {
     /// The listener with this socket, new or known; None when it is not a listening socket of the internet, or one too many.
     pub(super) fn listener_of(&mut self, socket: OwnedFd, owner: u32) -> Option<usize> {
         let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
+        // Of a known one too: whoever has it could have said otherwise.
+        let is_nonblocking = rustix::io::ioctl_fionbio(socket.as_fd(), true).is_ok();
         let inode = rustix::fs::fstat(&socket).ok()?.st_ino;
         let local = getsockname(&socket).ok().and_then(sockets::internet)?;
         if let Some(index) = self.listeners.iter().position(|one| one.inode == inode) {
             return Some(index);
         }
-        if self.listeners.len() >= LISTENERS {
-            return None;
-        }
-        if !listens || rustix::io::ioctl_fionbio(socket.as_fd(), true).is_err() {
+        let most = (self.ledger.descriptors() / 16).min(LISTENERS);
+        if !listens || !is_nonblocking || self.listeners.len() >= most {
             return None;
         }
         let (gate_end, worker_end) = self.pair().ok()?;

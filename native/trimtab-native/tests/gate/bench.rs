@@ -254,7 +254,7 @@ pub struct Server {
     pub address: SocketAddr,
     pub listener: TcpListener,
     workers: OwnedFd,
-    _hold: OwnedFd,
+    pub hold: OwnedFd,
     pub talk: OwnedFd,
 }
 
@@ -271,13 +271,13 @@ impl Server {
     }
 
     pub fn with(bench: &Bench, listener: TcpListener) -> Self {
-        let (workers, _hold) = register(bench, &listener);
+        let (workers, hold) = register(bench, &listener);
         let talk = bench.hello(None);
         Self {
             address: listener.local_addr().unwrap(),
             listener,
             workers,
-            _hold,
+            hold,
             talk,
         }
     }
@@ -366,7 +366,10 @@ pub fn register(bench: &Bench, listener: &TcpListener) -> (OwnedFd, OwnedFd) {
     let mut bytes = [0; handoff::LONGEST];
     let (length, passed) = handoff::receive(talk.as_fd(), &mut bytes, RecvFlags::empty()).unwrap();
     assert!(Welcome::decode(&bytes[..length]).is_some());
-    (passed.unwrap(), talk)
+    let workers = passed.unwrap();
+    // As for a server whose accept blocks.
+    rustix::io::ioctl_fionbio(&workers, false).unwrap();
+    (workers, talk)
 }
 
 /// A client with a source address.

@@ -195,6 +195,21 @@ fn a_gate_that_stands_still_is_replaced() {
 }
 
 #[test]
+fn a_next_gate_does_not_wait_in_accept_at_a_listener_that_somebody_has_made_blocking() {
+    let bench = Bench::start("blocking", two_classes());
+    let server = Server::start(&bench);
+    rustix::io::ioctl_fionbio(&server.listener, false).unwrap();
+    let killed = bench.gate_pid();
+    kill(killed);
+    until("another gate works", || bench.gate_pid() != killed);
+    let next = bench.gate_pid();
+    let _user = client(REST, server.address);
+    server.take(&bench);
+    assert_eq!(bench.class(1)["arrivals"], 1);
+    assert_eq!(bench.gate_pid(), next, "it stood still and was replaced");
+}
+
+#[test]
 fn a_gate_without_free_descriptors_waits_for_one_and_does_not_spin() {
     let bench = Bench::start("no-descriptors", two_classes());
     let pid = Pid::from_raw(bench.gate_pid() as i32).unwrap();
@@ -237,7 +252,7 @@ fn none_of(pid: Pid, limit: Rlimit) -> Rlimit {
 }
 
 /// CPU time of a process.
-fn cpu_s(pid: Pid) -> f64 {
+pub fn cpu_s(pid: Pid) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
     let words: Vec<_> = text
         .rsplit(')')

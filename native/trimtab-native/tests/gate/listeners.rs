@@ -2,11 +2,15 @@
 
 use std::io::{ErrorKind, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
 
-use rustix::net::{sockopt, AddressFamily, SocketType};
+use rustix::net::{sockopt, AddressFamily, SendFlags, Shutdown, SocketType};
 use rustix::process::{kill_process, Pid, Signal};
+use trimtab_wire::handoff;
 
 use crate::bench::{client, register, two_classes, until, Bench, Server};
+use crate::faults::cpu_s;
 
 const REST: [u8; 4] = [127, 0, 2, 1];
 const USERS: usize = 6;
@@ -110,4 +114,35 @@ fn who_waits_at_a_closed_listener_that_is_not_opened_anew_is_not_kept() {
     }
     let _user = client(REST, other.address);
     other.take(&bench);
+}
+
+#[test]
+fn a_listener_is_not_closed_by_what_a_process_says_that_has_it() {
+    let bench = Bench::start("closed-said", two_classes());
+    let server = Server::start(&bench);
+    for _ in 0..3 {
+        handoff::send(server.hold.as_fd(), b"closed", None, SendFlags::empty()).unwrap();
+    }
+    let _user = client(REST, server.address);
+    server.take(&bench);
+    assert_eq!(bench.class(1)["in_service"], 1);
+    assert!(!server.sees_the_end());
+}
+
+#[test]
+fn a_listener_that_is_shut_down_costs_the_gate_nothing_and_may_listen_again() {
+    let bench = Bench::start("shut-down", two_classes());
+    let first = listener(0);
+    // One that was bound to a number keeps it.
+    let server = Server::with(&bench, listener(first.local_addr().unwrap().port()));
+    drop(first);
+    rustix::net::shutdown(&server.listener, Shutdown::Both).unwrap();
+    let gate = Pid::from_raw(bench.gate_pid() as i32).unwrap();
+    let began = (cpu_s(gate), Instant::now());
+    std::thread::sleep(Duration::from_millis(1000));
+    let share = (cpu_s(gate) - began.0) / began.1.elapsed().as_secs_f64();
+    assert!(share < 0.06, "it took {share} of a core");
+    rustix::net::listen(&server.listener, 64).unwrap();
+    let _user = client(REST, server.address);
+    server.take(&bench);
 }
