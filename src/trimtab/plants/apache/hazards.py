@@ -182,10 +182,12 @@ def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
 def restarted(configuration: Configuration) -> str:
     """Which applications Apache runs itself, and begins anew in a reload; empty for none.
 
-    Those of mod_wsgi end with Apache's processes, or its daemons, and Passenger's with its watchdog.
+    Those of mod_perl and mod_wsgi end with Apache's processes, or its daemons, and Passenger's with its watchdog.
     """
     if aliases := configuration.named(*_APPLICATIONS):
         return f"mod_wsgi's ({aliases[0].where})"
+    if handlers := configuration.named("perlresponsehandler"):
+        return f"mod_perl's ({handlers[0].where})"
     return "Passenger's" if "passenger_module" in configuration.modules else ""
 
 
