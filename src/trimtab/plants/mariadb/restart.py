@@ -2,8 +2,7 @@
 
 MariaDB is restarted by the unit of systemd that runs it, and by nothing else: whoever else runs it (a container, a
 script, an operator's shell) is not known to bring it back. Every connection is lost by it, and the buffer pool begins
-empty. What was set live, by trimtab or by the operator, a restart forgets, so it is set again; should trimtab be
-killed in between, by the next one (`live`).
+empty. What was set live, by whomever, it forgets, so that is set again; by the next trimtab after a kill (`live`).
 """
 
 from __future__ import annotations
