@@ -160,7 +160,7 @@ def test_a_connection_keeps_its_slot_when_its_process_opens_another_port(tmp_pat
         assert server.reading("in_service") == 1
 
 
-SPAWNED = """
+STARTED = """
 import multiprocessing, signal, socket, sys
 ANSWER = b"HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\nConnection: close\\r\\n\\r\\ndone"
 def serve(listener):
@@ -171,9 +171,10 @@ def serve(listener):
                 connection.sendall(ANSWER)
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    spawning = multiprocessing.get_context("spawn")
-    with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listener:
-        processes = [spawning.Process(target=serve, args=(listener,), daemon=True) for _ in range(2)]
+    port, how = sys.argv[1:]
+    starting = multiprocessing.get_context(how)
+    with socket.create_server(("127.0.0.1", int(port))) as listener:
+        processes = [starting.Process(target=serve, args=(listener,), daemon=True) for _ in range(2)]
         for process in processes:
             process.start()
         for process in processes:
@@ -181,11 +182,12 @@ if __name__ == "__main__":
 """
 
 
-def test_programs_that_python_spawns_with_its_listener_take_connections(tmp_path: Path) -> None:
-    """They are executed after vfork, and what is left open for them Python says by ioctl."""
-    port, code = free_ports(1)[0], tmp_path / "spawned.py"
-    code.write_text(SPAWNED)
-    with under_run([sys.executable, code, port], port, tmp_path, workers=4) as server:
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_programs_that_python_starts_with_its_listener_take_connections(tmp_path: Path, how: str) -> None:
+    """Spawned ones are executed after vfork with what Python says by ioctl; to the others the listener is passed."""
+    port, code = free_ports(1)[0], tmp_path / "started.py"
+    code.write_text(STARTED)
+    with under_run([sys.executable, code, port, how], port, tmp_path, workers=4) as server:
         for _ in range(10):
             assert pages(port, "/")() == 1
         assert server.reading("dispatched") >= 10

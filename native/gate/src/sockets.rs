@@ -58,7 +58,7 @@ pub fn internet(address: SocketAddrAny) -> Option<SocketAddr> {
     address.try_into().ok()
 }
 
-/// A dispatch pair: the gate's end and the workers' end.
+/// A dispatch pair: the gate's end and the workers' end, which does not block until somebody whose accept blocks has said so.
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let (gate, workers) = socketpair(
         AddressFamily::UNIX,
@@ -66,6 +66,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
         SocketFlags::CLOEXEC,
         None,
     )?;
+    rustix::io::ioctl_fionbio(&workers, true)?;
     // Only root may exceed the system's limit; others get as much as that.
     if sockopt::set_socket_send_buffer_size_force(&gate, PAIR_BYTES).is_err() {
         sockopt::set_socket_send_buffer_size(&gate, PAIR_BYTES)?;

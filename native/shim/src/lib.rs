@@ -42,6 +42,7 @@ mod kept;
 mod lanes;
 mod listener;
 mod numbers;
+mod passed;
 mod patience;
 mod phase;
 mod real;

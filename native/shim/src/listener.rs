@@ -64,6 +64,17 @@ pub fn registered(fd: c_int) {
     }
 }
 
+/// Another process has passed a descriptor: a listener goes to the gate at once, as `passed` says why.
+pub fn received(fd: c_int) {
+    if !matches!(table::kind(fd), UNKNOWN | FOREIGN) || table::is_borrowed() {
+        return;
+    }
+    registered(fd);
+    if let (Some(environment), OWN) = (environment::get(), table::kind(fd)) {
+        switch::take_over(environment, fd);
+    }
+}
+
 /// accept4 of any descriptor.
 ///
 /// # Arguments

@@ -4,10 +4,12 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{sockaddr, socklen_t};
+use rustix::net::{sockopt, SocketType};
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 
 use crate::clock::now_ns;
+use crate::register::borrow;
 use crate::{environment, real, wake};
 
 /// Longest wait for the gate.
@@ -30,31 +32,54 @@ pub fn left() {
 /// Binds, and waits where the gate may have the address yet.
 ///
 /// # Arguments
-/// - `call`: libc's function for this address.
+/// - `fd`: the socket.
+/// - `call`: libc's function for this socket and address.
 ///
 /// # Safety
 /// `address` is as bind(2) asks for.
-pub unsafe fn bind(address: *const sockaddr, length: socklen_t, call: impl Fn() -> c_int) -> c_int {
+pub unsafe fn bind(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+    call: impl Fn() -> c_int,
+) -> c_int {
+    let before = real::errno();
     let done = call();
     if done == 0 || real::errno() != libc::EADDRINUSE {
         return done;
     }
-    let began = now_ns();
     let left = LEFT_NS.load(Ordering::Relaxed);
+    if left == 0 {
+        return done;
+    }
+    let began = now_ns();
+    if began.saturating_sub(left) >= ANEW_NS {
+        return done;
+    }
     // SAFETY: the kernel has read it.
-    let target = unsafe { wake::target(address, length) };
-    let gated = |port| environment::get().is_some_and(|e| e.handoff.is_some() && e.gates(port));
-    let anew = left != 0 && began.saturating_sub(left) < ANEW_NS;
-    if !anew || !target.is_some_and(|target| gated(target.port())) {
+    if unsafe { wake::target(address, length) }.is_none_or(|target| !may_be_held(fd, target.port()))
+    {
         return done;
     }
     loop {
         // Woken early by a signal it tries the sooner.
         let _ = nanosleep(&STEP);
         let done = call();
+        if done == 0 {
+            real::set_errno(before);
+            return done;
+        }
         let is_over = now_ns().saturating_sub(began) >= PATIENCE_NS;
-        if done == 0 || real::errno() != libc::EADDRINUSE || is_over {
+        if real::errno() != libc::EADDRINUSE || is_over {
             return done;
         }
     }
+}
+
+/// Whether a gate may have what keeps a socket from a port: it has no sockets of datagrams.
+fn may_be_held(fd: c_int, port: u16) -> bool {
+    // SAFETY: the server has named it in this call.
+    let is_stream = unsafe { borrow(fd) }
+        .is_some_and(|socket| sockopt::socket_type(socket) == Ok(SocketType::STREAM));
+    is_stream && environment::get().is_some_and(|e| e.handoff.is_some() && e.gates(port))
 }

@@ -69,9 +69,14 @@ pub fn raise(fd: impl AsFd, from: c_int, cloexec: bool) -> rustix::io::Result<c_
     if !cloexec {
         rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty())?;
     }
-    let high = high.into_raw_fd();
-    table::become_kind(high, table::HIDDEN, 0);
-    Ok(high)
+    Ok(hide(high))
+}
+
+/// Keeps a descriptor as the shim's own, under the number that it has.
+pub fn hide(fd: OwnedFd) -> c_int {
+    let number = fd.into_raw_fd();
+    table::become_kind(number, table::HIDDEN, 0);
+    number
 }
 
 /// Moves a descriptor of the shim's own to another number, because the server is about to put something else under its number.

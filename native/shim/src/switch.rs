@@ -3,6 +3,7 @@
 //! While the gate serves, the TCP listener is kept at a high number. An epoll registration belongs to the open file, not to
 //! the number, so those of the number are remembered, taken out before the file under it changes and put in again.
 
+mod executing;
 mod inherited;
 
 use std::ffi::c_int;
@@ -22,6 +23,7 @@ use crate::register::{self, borrow, Number};
 use crate::table::{self, GATED, OWN};
 use crate::{kept, rebind};
 
+pub use executing::{flagged, flagged_in_part, leaves_listeners};
 pub use inherited::{inherit, inherit_alone};
 
 const LISTENERS: usize = 64;
@@ -151,15 +153,6 @@ impl Listener {
             .remove_beside(self.hidden.load(Ordering::Relaxed), None);
     }
 
-    /// Has exec close what is kept when it closes the numbers.
-    fn close_kept_alike(&self) {
-        // SAFETY: these are the shim's own, the others are the numbers of a listener.
-        let open = |number: &AtomicI32| unsafe { borrow(number.load(Ordering::Relaxed)) };
-        for kept in [&self.hidden, &self.hold].into_iter().filter_map(open) {
-            kept::close_with(kept, self.numbers.iter().filter_map(open));
-        }
-    }
-
     /// Another conversation holds the listener now, or none.
     fn hold_by(&self, conversation: c_int) {
         // SAFETY: it is taken from where it was kept.
@@ -267,15 +260,6 @@ pub fn attend() -> bool {
     waits
 }
 
-/// Whether a listener of this process stays open in a program that it executes.
-pub fn leaves_listeners() -> bool {
-    all()
-        .flat_map(|listener| &listener.numbers)
-        // SAFETY: they are the numbers of a listener.
-        .filter_map(|number| unsafe { borrow(number.load(Ordering::Relaxed)) })
-        .any(|number| fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)))
-}
-
 /// The descriptor of the TCP listener of a number that is gated.
 pub fn tcp(fd: c_int) -> c_int {
     match under(fd) {
@@ -303,13 +287,6 @@ pub fn adopt(fd: c_int, port: u16) -> bool {
         }
     }
     false
-}
-
-/// The server has said whether exec closes a number.
-pub fn flagged(fd: c_int) {
-    if let Some((listener, GATED)) = under(fd) {
-        listener.close_kept_alike();
-    }
 }
 
 /// A second number for a listener; both are served alike.
@@ -355,6 +332,8 @@ pub fn take_over(environment: &Environment, fd: c_int) -> bool {
         }
         let taken = exchange_with_gate(environment, listener, fd);
         if taken.is_none() {
+            // What the gate may have got of it is not served here.
+            listener.hold_by(-1);
             listener
                 .next_try_ns
                 .store(now_ns() + AGAIN_NS, Ordering::Relaxed);
@@ -370,8 +349,9 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
     // SAFETY: the table knows it as a listener.
     let own = unsafe { borrow(fd) }?;
     let port = u16::try_from(listener.port.load(Ordering::Relaxed)).ok()?;
-    let wish = match listener.blocking.load(Ordering::Relaxed) {
-        // Never gated by this process: the flag is still the server's own.
+    let known = listener.blocking.load(Ordering::Relaxed);
+    let wish = match known {
+        // Never gated by this process: the flag is still the server's own, or a gate has set it already.
         0 => fcntl_getfl(own).ok()? & OFlags::NONBLOCK,
         1 => OFlags::empty(),
         _ => OFlags::NONBLOCK,
@@ -391,11 +371,17 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
         }
         return None;
     };
-    let hold = register::raise(hold, kept::place_of_hold(fd), true).ok()?;
+    // Where its place is beyond the limit it stays where it is: without it the gate would take the listener for closed.
+    let hold = register::raise(&hold, kept::place_of_hold(fd), true)
+        .unwrap_or_else(|_| register::hide(hold));
     listener.hold_by(hold);
-    // The flags belong to the pair's end, which the server's other processes share: they wish the same.
-    let flags = fcntl_getfl(&worker).ok()? - OFlags::NONBLOCK;
-    fcntl_setfl(&worker, flags | wish).ok()?;
+    // The flags belong to the pair's end, which the server's other processes share: they wish the same. A new one does not block.
+    let flags = fcntl_getfl(&worker).ok()?;
+    let wish = if known == 0 { wish & flags } else { wish };
+    let wanted = (flags - OFlags::NONBLOCK) | wish;
+    if wanted != flags {
+        fcntl_setfl(&worker, wanted).ok()?;
+    }
     kept::wait_alike(&worker, own);
     replace(listener, fd, worker, cloexec).ok()?;
     listener.close_kept_alike();

@@ -6,9 +6,10 @@
 //! the kernel can be told so (`SO_PASSRIGHTS`): the close of one can block. Then
 //!
 //! - a LISTENER sends [`LISTENER`] with the listening TCP socket; the gate answers [`Welcome`] with the worker end of the dispatch socket
-//!   pair of that listener (the same pair for every process that shows the same listener). The conversation stays open as long as
-//!   some process has the listener by what was shown: children inherit it with the listener, and who closes the one closes the other.
-//!   Its end tells the gate so; nothing is said on it any more;
+//!   pair of that listener (the same pair for every process that shows the same listener). At first that end has O_NONBLOCK, which the one
+//!   takes away who shows a listener at which accept blocks: on the TCP socket the gate sets it, and whoever shows that later cannot see
+//!   any more what the server wants. The conversation stays open as long as some process has the listener by what was shown: children
+//!   inherit it with the listener, and who closes the one closes the other. Its end tells the gate so; nothing is said on it any more;
 //! - of a WORKER the connection stays open: its end tells the gate that the process
 //!   has died, and the gate may send [`Reclaim`] on it. A worker reads it only while `FLAG_PREEMPTIVE` is set in the mapped file.
 //!   The worker may send [`OVER_BUDGET`] with a connection on it, which it has accepted for itself and found no slot for.

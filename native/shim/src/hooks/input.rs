@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{hooks, reading, Bytes};
-use crate::table;
+use super::{hooks, quietly, reading, Bytes};
+use crate::{passed, table};
 
 /// None of these takes bytes of the connection: a peek, the urgent byte, and what the kernel tells of bytes that were sent.
 const TAKES_NONE: c_int = libc::MSG_PEEK | libc::MSG_OOB | libc::MSG_ERRQUEUE;
@@ -61,8 +61,18 @@ hooks! {
     }
 
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: it reads into these bytes.
-        |call()| unsafe { receiving(fd, flags, Bytes::Of(message), call) }
+        |call()| {
+            let receive = || {
+                let count = call();
+                if count >= 0 {
+                    // SAFETY: the kernel has written the message there.
+                    quietly(|| unsafe { passed::received(message) });
+                }
+                count
+            };
+            // SAFETY: it reads into these bytes.
+            unsafe { receiving(fd, flags, Bytes::Of(message), receive) }
+        }
     }
 
     fn __read_chk(fd: c_int, to: *mut c_void, count: size_t, room: size_t) -> ssize_t {

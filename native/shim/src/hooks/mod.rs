@@ -11,7 +11,8 @@
 //! - the event that is to be set for a connection in an epoll;
 //! - a timeout in nanoseconds, where a gate may have to be looked for or idle connections may have to be ended;
 //! - the address to connect to, in a process that has a gated listener of its own;
-//! - the environment of a program that is executed, where a gated listener stays open in it.
+//! - the environment of a program that is executed, where a gated listener stays open in it;
+//! - a message that is sent, and its control data, under a gate: a gated listener may be passed in it.
 //!
 //! And the client's address of a connection that the gate has sent is written by the shim.
 

@@ -6,7 +6,7 @@ use libc::{iovec, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{hooks, writing, Bytes};
 use crate::follower::Sent;
-use crate::{connection, table};
+use crate::{connection, passed, table};
 
 /// Has the kernel write what the process does not see, and notes it.
 #[inline]
@@ -46,8 +46,12 @@ hooks! {
     }
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: it writes these bytes.
-        |call()| unsafe { writing(fd, Bytes::Of(message), call) }
+        |call(message: *const msghdr)| {
+            // SAFETY: the message is what sendmsg(2) asks for.
+            let write = || unsafe { passed::sending(message, call) };
+            // SAFETY: it writes these bytes.
+            unsafe { writing(fd, Bytes::Of(message), write) }
+        }
     }
 
     #[link_section = ".text.hot"]

@@ -114,7 +114,7 @@ fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
 hooks! {
     fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
         // SAFETY: the address is what bind(2) asks for, and the call's.
-        |call()| unsafe { rebind::bind(address, length, call) }
+        |call()| unsafe { rebind::bind(fd, address, length, call) }
     }
 
     fn listen(fd: c_int, backlog: c_int) -> c_int {
@@ -165,7 +165,10 @@ hooks! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         |call(first: c_uint, last: c_uint)| {
             if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || first > last {
-                return call(first, last);
+                let done = call(first, last);
+                // The range may hold the number of a listener without what is kept of it, or the other way round.
+                quietly(switch::flagged_in_part);
+                return done;
             }
             if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 && call(c_uint::MAX, c_uint::MAX) < 0 {
                 // Its table is made its own before anything is closed: nobody else loses what is closed here.
@@ -246,10 +249,11 @@ hooks! {
 
     fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
         // SAFETY: connect(2) asks for an address of this length, or refuses a null one.
-        |call()| match quietly(|| unsafe { wake::mark(fd, address, length) }) {
+        |call(fd: c_int)| match quietly(|| unsafe { wake::mark(fd, address, length) }) {
             // SAFETY: the address lives until the call returns.
             Some(to) => unsafe { real::connect(fd, to.as_ptr().cast(), to.addr_len()) },
-            None => call(),
+            // To no address, by which HAProxy has a listener rest until it listens there again.
+            None => call(switch::tcp(fd)),
         }
     }
 

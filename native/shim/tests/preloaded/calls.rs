@@ -13,14 +13,16 @@ use crate::inside::{closefrom, counted, errno, gated, listener, number, sensing,
 /// Where nothing is.
 const NOWHERE: usize = 8;
 
-fn part(bytes: &mut [u8]) -> iovec {
+/// A part of a message.
+pub fn part(bytes: &mut [u8]) -> iovec {
     iovec {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
     }
 }
 
-fn message(parts: &mut [iovec]) -> msghdr {
+/// A message of these parts.
+pub fn message(parts: &mut [iovec]) -> msghdr {
     let mut message: msghdr = unsafe { zeroed() };
     message.msg_iov = parts.as_mut_ptr();
     message.msg_iovlen = parts.len();

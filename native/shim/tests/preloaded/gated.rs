@@ -61,6 +61,7 @@ pub fn gate_of(shared: &Shared, shows: impl FnOnce()) -> Gate<'_> {
         None,
     )
     .unwrap();
+    rustix::io::ioctl_fionbio(&worker_end, true).unwrap();
     let there = door.clone();
     let greets = std::thread::spawn(move || {
         // The listener's conversation is the first.
@@ -139,6 +140,11 @@ impl Gate<'_> {
 
     pub fn state(&self, slot: u32) -> u32 {
         self.shared.slot(slot).unwrap().state.load(Acquire)
+    }
+
+    /// What was said where a listener was shown: 0 when the last process has closed it.
+    pub fn said(&self) -> rustix::io::Result<usize> {
+        recv(&self.hold, &mut [0; 9], RecvFlags::DONTWAIT).map(|(length, _)| length)
     }
 
     pub fn released(&self) -> Vec<u32> {
@@ -312,7 +318,6 @@ fn a_server_that_puts_a_file_over_a_number_of_the_shim_has_that_file_to_itself()
 fn the_gate_learns_that_the_last_process_has_closed_a_listener() {
     gated(|shared| {
         let (listener, gate) = gate(shared);
-        let said = || recv(&gate.hold, &mut [0; 9], RecvFlags::DONTWAIT).map(|(length, _)| length);
         let (mut begins, ends) = std::os::unix::net::UnixStream::pair().unwrap();
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -325,10 +330,10 @@ fn the_gate_learns_that_the_last_process_has_closed_a_listener() {
         drop(listener);
         gate.served(&copy, 5).close();
         drop(copy);
-        assert_eq!(said(), Err(Errno::AGAIN), "a child has it");
+        assert_eq!(gate.said(), Err(Errno::AGAIN), "a child has it");
         drop(ends);
         assert_eq!(unsafe { libc::waitpid(child, null_mut(), 0) }, child);
-        assert_eq!(said(), Ok(0));
+        assert_eq!(gate.said(), Ok(0));
     });
 }
 

@@ -9,5 +9,6 @@ mod calls;
 mod gated;
 mod idle;
 mod inside;
+mod listeners;
 mod unseen;
 mod unusual;

@@ -59,7 +59,7 @@ fn fill(files: &mut Vec<File>) {
 }
 
 /// Limits the numbers of this process.
-fn limit(numbers: u64) {
+pub fn limit(numbers: u64) {
     unsafe {
         let mut limit: libc::rlimit = zeroed();
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
@@ -196,6 +196,19 @@ fn exec_closes_what_the_shim_keeps_exactly_when_it_closes_the_servers_listener()
         // As after listen.
         set(libc::FD_CLOEXEC);
         assert_eq!(flags(kept), libc::FD_CLOEXEC);
+        // As a launcher says of all that a program is not to have.
+        let close = |from: c_int, to: c_int| {
+            let flags = libc::CLOSE_RANGE_CLOEXEC as c_int;
+            assert_eq!(
+                unsafe { libc::close_range(from as u32, to as u32, flags) },
+                0
+            );
+        };
+        set(0);
+        close(kept, c_int::MAX);
+        assert_eq!([flags(own), flags(kept)], [0; 2]);
+        close(own, own);
+        assert_eq!([flags(own), flags(kept)], [libc::FD_CLOEXEC; 2]);
         let copy = unsafe { libc::dup2(own, 300) };
         assert_eq!([flags(copy), flags(kept)], [0; 2]);
     });
