@@ -29,7 +29,7 @@ _SHIM_LIBC = "musl" if "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE")) 
 _LONGEST_SHEBANG = 256
 _MOST_INTERPRETERS = 4
 _CLOSE_UNSEEN = ("node", "nodejs")
-"""Programs that close connections by system calls of their own (libuv), so that a gate counts them for ever."""
+"""Programs that close connections by system calls that the shim does not see: a gate counts them for ever."""
 _NET_BIND_SERVICE = 10
 
 
