@@ -94,20 +94,27 @@ class IncludedServer(ABC, Generic[C]):
     def test(self) -> Verdict:
         """Has the server check its configuration, once it is known that nobody else can have changed it.
 
+        It starts for that as in a reload; then it is seen whether it would end in one all the same.
+
         Raises:
             UsageError: somebody else could, or the program cannot be run.
             PlantGone: it has ended.
         """
         began_s = self.clock.now_s()
         verdict = self._tested()
-        if verdict.valid:  # else it may have stopped at the first line
-            self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
-        return verdict
+        if not verdict.valid:  # it may have stopped at the first line
+            return verdict
+        self.reading_s = min(self.reading_s, self.clock.now_s() - began_s)
+        return Verdict(False, why) if (why := self._fatal()) else verdict
 
     @property
     def reads_long(self) -> bool:
         """Whether it is known to take long to read its configuration."""
         return _BRIEF_S < self.reading_s < math.inf
+
+    @abstractmethod
+    def _fatal(self) -> str:
+        """Why a reload would end it, or who serves, though its own test passes; empty where nothing is seen."""
 
     def _tested(self) -> Verdict:
         vet(self.master)

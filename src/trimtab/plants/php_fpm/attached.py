@@ -16,7 +16,6 @@ from trimtab.plants._in_use import in_use
 from trimtab.plants._included_files import changed_ns
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._php import forgotten
-from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_network, vet
 from trimtab.plants._view import gone, seen
 from trimtab.plants.php_fpm import knobs, status
@@ -117,16 +116,6 @@ class Attached(IncludedServer[Configuration]):
     def parsed(self) -> Configuration:
         """Parses the files on disk."""
         return read(self.program.config_file, self.program.prefix, ini=self.program.ini)
-
-    def test(self) -> Verdict:
-        """Has FPM check its configuration, for which it starts as in a reload, and sees whether it would end in one.
-
-        Raises:
-            UsageError: somebody else could change it, or the program cannot be run.
-            PlantGone: it has ended.
-        """
-        verdict = super().test()
-        return Verdict(False, why) if verdict.valid and (why := self._fatal()) else verdict
 
     def _fatal(self) -> str:
         """Why a reload would end FPM though its own test passes; empty where nothing is seen.

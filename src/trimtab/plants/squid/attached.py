@@ -12,7 +12,6 @@ from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants._included_files import Setting, changed_after
 from trimtab.plants._included_server import IncludedServer
-from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_network, vet
 from trimtab.plants._view import gone, seen
 from trimtab.plants.squid import knobs, manager
@@ -85,16 +84,6 @@ class Attached(IncludedServer[Configuration]):
         That one stands down where it is ours, and keeps no other from being moved or put back.
         """
         return knobs.values(configuration, self.in_force)
-
-    def test(self) -> Verdict:
-        """Has Squid check its configuration, and sees whether its worker would end with it though that passes.
-
-        Raises:
-            UsageError: somebody else could change it, or the program cannot be run.
-            PlantGone: it has ended.
-        """
-        verdict = super().test()
-        return Verdict(False, why) if verdict.valid and (why := self._fatal()) else verdict
 
     def _fatal(self) -> str:
         """Why a reload would end Squid's worker though its own test passes; empty where nothing is seen.
