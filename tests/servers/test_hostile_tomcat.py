@@ -74,7 +74,8 @@ mount -t tmpfs tmpfs "$1" && cd "$1" && mkdir -p usr proc etc/alternatives old
 ln -s usr/bin usr/lib usr/lib64 . && mount --bind /usr usr && mount --rbind /proc proc
 touch catalina.jar && cp /bin/bash java
 printf '#!/bin/sh\\n/usr/bin/id -u > /ran\\n' > etc/alternatives/java && chmod 755 etc/alternatives/java
-pivot_root . old && cd / && umount -l /old && exec setpriv $2 /java -c 'trap : QUIT; exec 3< /catalina.jar; read wait'
+pivot_root . old && cd / && umount -l /old
+exec env --default-signal=QUIT setpriv $2 /java -c 'trap : QUIT; exec 3< /catalina.jar; read wait'
 """
 """A root directory that somebody has filled as he likes, in which what looks like a Tomcat runs."""
 

@@ -473,7 +473,9 @@ def test_one_that_was_changed_after_apache_read_it_is_the_operators_to_bring_int
     apache, there = object.__new__(Attached), tmp_path / "workers.properties"
     apache.origin = Origin(tmp_path / "main.conf", tmp_path)
     apache._config, apache.reading_s = evaluate(apache.origin), 0.1
-    vars(apache).update(listeners=[], master=SimpleNamespace(pid=os.getpid(), buckets=1, signal=lambda number: None))
+    vars(apache).update(
+        listeners=[], master=SimpleNamespace(pid=os.getpid(), buckets=1, started=0, signal=lambda number: None)
+    )
     monkeypatch.setattr(Attached, "generations", lambda self: Generations((1,), ()))
     monkeypatch.setattr(attached, "changed_after", lambda files, ticks: next(iter(files)) if edited else None)
     if edited:

@@ -35,7 +35,7 @@ def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: list[tuple[f
         clock.sleep(took_s)
         return Verdict(valid, "")
 
-    parts = {"master": SimpleNamespace(pid=1, buckets=1, signal=lambda number: None)}
+    parts = {"master": SimpleNamespace(pid=1, buckets=1, started=0, signal=lambda number: None)}
     vars(apache).update(
         parts, listeners=[], program=SimpleNamespace(test=test), limits=SimpleNamespace(threads_per_child=1)
     )
