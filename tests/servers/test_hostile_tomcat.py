@@ -90,7 +90,7 @@ def test_nothing_of_a_containers_is_run_where_it_shares_our_processes(tmp_path: 
         until(lambda: int(status(started.pid, "SigCgt"), 16) & 1 << 2, "it does not catch SIGQUIT")
         with pytest.raises(UsageError, match="has another root directory, as in a container: run trimtab in there"):
             Tomcat.attach(SystemClock(), started.pid)
-        assert not Path(f"/proc/{started.pid}/root/ran").exists()
+        assert not Path(f"/proc/{started.pid}/root", "ran").exists()
     finally:
         os.killpg(started.pid, signal.SIGKILL)
         started.communicate()

@@ -74,7 +74,7 @@ BAD = [
     ),
     (
         ["tune", "memory", "--report", f"/{'x' * 300}/all.html"],
-        "xxx/all.html cannot be written: no such directory, or no permission",
+        f"the report /{'x' * 300}/all.html cannot be written: no such directory, or no permission",
     ),
     (["tune", "memory", "--forbid"], "no permission to reload pid 7: run as root"),
     (["tune", "simulated", "--server", "coars=2"], "--server 'coars=2': write NAME=VALUE; there are "),
