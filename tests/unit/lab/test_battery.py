@@ -64,9 +64,16 @@ def test_a_setting_that_is_better_shows_as_a_gain() -> None:
 def test_the_table_counts_harm_and_lists_the_worst_first() -> None:
     text = "\n".join(outcome([of(100.0, 100.0, 1), of(120.0, 100.0, 2), of(60.0, 50.0, 3)]))
     assert "| trim | 1.000 | 1.200 | 1.200 | 1.200 |" in text
-    assert "| 66.7% | 80% | 1 |" in text
+    assert "| 66.7% | 0 of 1 | 80% | 1 |" in text
     assert text.index("seed 2: trim 1.200") < text.index("seed 1: trim 1.000") < text.index("Most left")
     assert ratios([of(60.0, 50.0)]).startswith("<svg")
+
+
+def test_more_waiting_with_more_served_is_told_from_a_plain_loss() -> None:
+    lost, fewer_went, served = of(120.0, 100.0, 1), of(120.0, 100.0, 2), of(120.0, 100.0, 3)
+    fewer_went = replace(fewer_went, runs={**fewer_went.runs, TRIM: Had(120.0, 10.4, 0.0)})
+    served = replace(served, runs={**served.runs, TRIM: Had(120.0, 10.6, 0.0)})
+    assert "| 0.0% | 1 of 3 |" in "\n".join(outcome([lost, fewer_went, served]))
 
 
 def test_it_writes_a_table_a_figure_and_every_draw(tmp_path: Path) -> None:
