@@ -266,6 +266,23 @@ fn a_connection_that_a_worker_hands_over_goes_to_the_listener_of_its_address() {
 }
 
 #[test]
+fn a_listener_that_the_gate_cannot_wait_for_leaves_nothing_open() {
+    with("unwaited", |bench, _| {
+        let gate = &mut bench.gate;
+        let ledger = gate.ledger;
+        let is_known = |&number: &u32| ledger.entry(number).kind() != Kind::Unknown;
+        let known = || (0..DESCRIPTORS as u32).filter(is_known).count();
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let before = known();
+        // By what is no epoll nothing can be waited for.
+        let epoll = std::mem::replace(&mut gate.epoll, gate.listeners[0].number);
+        let index = gate.listener_of(listener.into(), std::process::id());
+        gate.epoll = epoll;
+        assert_eq!((index, known()), (None, before));
+    });
+}
+
+#[test]
 fn what_a_process_shows_takes_a_quarter_of_all_descriptors_at_most() {
     with("shows", |bench, _| {
         let (gate, own) = (&mut bench.gate, std::process::id());

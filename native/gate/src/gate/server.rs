@@ -119,7 +119,14 @@ impl Gate<'_> {
             full: false,
             paused: false,
         };
-        self.serve_listener(listener).ok()?;
+        if self.serve_listener(listener).is_err() {
+            // The process has it too, so that closing it here would not end a wait for it.
+            self.unwatch(number);
+            for one in [number, gate_end, worker_end] {
+                self.close(one);
+            }
+            return None;
+        }
         Some(self.listeners.len() - 1)
     }
 
