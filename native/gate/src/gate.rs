@@ -79,6 +79,8 @@ pub struct Listener {
     pub full: bool,
     /// It is not waited on, because descriptors ran out or the server has shut it down.
     pub paused: bool,
+    /// The dispatch pair was shut down: nothing goes through it any more.
+    pub shut: bool,
 }
 
 /// A gate at work.

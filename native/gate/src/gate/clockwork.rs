@@ -98,6 +98,7 @@ impl Gate<'_> {
         self.end_late_handshakes();
         self.end_late_clients();
         self.resolve_unsure();
+        self.forget_shut();
         self.resume_listeners();
         self.resume_doors();
         self.look_after_lanes();

@@ -9,7 +9,7 @@ use trimtab_wire::handoff::{self, Dispatch};
 use trimtab_wire::shared::{now_ns, Slot, CLOSED, DISPATCHED, FREE, NO_SLOT};
 use trimtab_wire::wake;
 
-use super::Gate;
+use super::{Gate, Listener};
 use crate::ledger::Kind;
 use crate::slots::NO_CLASS;
 use crate::{sockets, tally};
@@ -95,12 +95,16 @@ impl Gate<'_> {
     pub(super) fn on_gate_end(&mut self, number: u32, flags: EventFlags) {
         let mut scratch = [0; 64];
         // One wake byte comes for each sleep; should there be more, the next wait tells.
-        sockets::discard(self.ledger.borrow(number), 1, &mut scratch);
-        if flags.contains(EventFlags::OUT) {
-            let full = self.listeners.iter_mut().find(|one| one.gate_end == number);
-            if let Some(listener) = full {
-                listener.full = false;
-            }
+        let is_over = sockets::discard(self.ledger.borrow(number), 1, &mut scratch);
+        let has_room = flags.contains(EventFlags::OUT);
+        let its = |one: &&mut Listener| one.gate_end == number;
+        if let Some(listener) = self.listeners.iter_mut().find(its) {
+            listener.full &= !has_room;
+            listener.shut |= is_over;
+        }
+        if is_over {
+            self.unwatch(number);
+        } else if has_room {
             self.rewatch(number, EventFlags::IN);
         }
     }
@@ -114,7 +118,7 @@ impl Gate<'_> {
 
     /// Frees the slots of connections that were sent and that nobody can receive any more.
     pub(super) fn recover_lost_dispatches(&mut self) {
-        let drained = |one: &super::Listener| sockets::is_drained(self.ledger.borrow(one.gate_end));
+        let drained = |one: &Listener| sockets::is_drained(self.ledger.borrow(one.gate_end));
         if !self.listeners.iter().all(drained) {
             return;
         }
@@ -206,7 +210,9 @@ impl Gate<'_> {
             }
             Err(error) => {
                 entry.set_kind(kind);
-                self.listeners[index].full = true;
+                let listener = &mut self.listeners[index];
+                listener.full = true;
+                listener.shut |= error == Errno::PIPE;
                 // Of other lacks than room the socket does not tell when they end; they are tried again at the next tick.
                 if error == Errno::AGAIN {
                     self.rewatch(gate_end, EventFlags::IN | EventFlags::OUT);

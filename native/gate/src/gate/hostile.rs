@@ -104,6 +104,7 @@ impl<'a> Bench<'a> {
             holds: vec![number],
             full: false,
             paused: false,
+            shut: false,
         });
         Ok(Self {
             latest_ns: gate.now_ns,

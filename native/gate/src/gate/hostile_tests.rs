@@ -208,6 +208,7 @@ fn a_listener_that_was_let_go_does_not_wake_the_gate_although_another_process_ha
             holds: Vec::new(),
             full: false,
             paused: false,
+            shut: false,
         };
         bench.gate.serve_listener(listener).unwrap();
         bench.gate.forget_dead_owners();
@@ -236,6 +237,7 @@ fn a_connection_that_a_worker_hands_over_goes_to_the_listener_of_its_address() {
             holds: Vec::new(),
             full: false,
             paused: false,
+            shut: false,
         };
         let all = [
             "127.0.0.1:80",

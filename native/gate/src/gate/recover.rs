@@ -138,6 +138,7 @@ impl Gate<'_> {
                 holds: Vec::new(),
                 full: false,
                 paused: false,
+                shut: false,
             });
         }
         for listener in found {

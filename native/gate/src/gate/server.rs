@@ -65,7 +65,17 @@ impl Gate<'_> {
 
     /// Lets the listeners go whose owners are dead.
     pub(super) fn forget_dead_owners(&mut self) {
-        while let Some(index) = self.listeners.iter().position(|one| !lives(one.owner)) {
+        self.let_go(|one| !lives(one.owner));
+    }
+
+    /// Lets the listeners go to whose workers nothing can be sent any more, because one of them has shut the pair down. The shim does so with
+    /// the listener, at which the server may listen again.
+    pub(super) fn forget_shut(&mut self) {
+        self.let_go(|one| one.shut);
+    }
+
+    fn let_go(&mut self, is_over: impl Fn(&Listener) -> bool) {
+        while let Some(index) = self.listeners.iter().position(&is_over) {
             self.forget(index);
             // Should there be somebody after all, he accepts for himself now, and may come again.
             let generation = &self.shared.header.generation;
@@ -118,6 +128,7 @@ impl Gate<'_> {
             holds: Vec::new(),
             full: false,
             paused: false,
+            shut: false,
         };
         if self.serve_listener(listener).is_err() {
             // The process has it too, so that closing it here would not end a wait for it.

@@ -239,7 +239,7 @@ hooks! {
                 }
             }
             let done = call(tcp, how);
-            if tcp != fd && done == 0 {
+            if tcp != fd && done == 0 && how != libc::SHUT_WR {
                 // Wakes whoever waits at the worker end; the attempt at the TCP listener then gives what it gives without a gate.
                 quietly(|| call(fd, libc::SHUT_RD));
             }

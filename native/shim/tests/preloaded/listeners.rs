@@ -143,3 +143,14 @@ fn a_listener_rests_when_it_is_connected_to_nowhere_and_listens_again() {
         gate.served(&listener, 5).close();
     });
 }
+
+#[test]
+fn a_listener_that_is_shut_down_for_writing_goes_on() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let shut = unsafe { libc::shutdown(number(&listener), libc::SHUT_WR) };
+        assert_eq!(shut, 0, "it is nothing to a listener");
+        gate.served(&listener, 5).close();
+        assert_eq!(gate.released(), [5]);
+    });
+}

@@ -253,7 +253,7 @@ impl Control {
 pub struct Server {
     pub address: SocketAddr,
     pub listener: TcpListener,
-    workers: OwnedFd,
+    pub workers: OwnedFd,
     pub hold: OwnedFd,
     pub talk: OwnedFd,
 }

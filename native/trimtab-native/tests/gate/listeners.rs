@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::net::{sockopt, AddressFamily, SendFlags, Shutdown, SocketType};
@@ -145,4 +146,21 @@ fn a_listener_that_is_shut_down_costs_the_gate_nothing_and_may_listen_again() {
     rustix::net::listen(&server.listener, 64).unwrap();
     let _user = client(REST, server.address);
     server.take(&bench);
+}
+
+#[test]
+fn a_listener_whose_workers_are_shut_down_with_it_is_let_go_and_served_when_it_is_shown_again() {
+    let bench = Bench::start("pair-shut", two_classes());
+    let generation = || bench.shared.header.generation.load(Relaxed);
+    // As the shim does; the other direction is for a process that was broken into.
+    for how in [Shutdown::Read, Shutdown::Write] {
+        let server = Server::start(&bench);
+        let before = generation();
+        rustix::net::shutdown(&server.workers, how).unwrap();
+        let _user = client(REST, server.address);
+        until("it is let go", || generation() > before);
+        let again = Server::with(&bench, server.listener.try_clone().unwrap());
+        let held = again.take(&bench);
+        again.release(&bench, held);
+    }
 }
