@@ -268,6 +268,22 @@ fn a_connection_that_a_worker_hands_over_goes_to_the_listener_of_its_address() {
 }
 
 #[test]
+fn the_conversation_of_a_dead_process_ends_although_another_one_has_it() {
+    with("kept", |bench, layout| {
+        let (conversation, _others) = pair().unwrap();
+        let number = bench.gate.ledger.keep(conversation, Kind::Passing, 0);
+        bench.gate.worker_came(number, DEAD);
+        fill(bench, 0);
+        scribble(layout, 0..BUDGET, HELD, DEAD);
+        bench.passes(S);
+        bench.gate.close_bound_lanes();
+        assert_eq!(bench.gate.budgets.shares()[0].in_service, 0);
+        assert!(bench.gate.workers.is_empty());
+        bench.held.clear();
+    });
+}
+
+#[test]
 fn a_listener_that_the_gate_cannot_wait_for_leaves_nothing_open() {
     with("unwaited", |bench, _| {
         let gate = &mut bench.gate;

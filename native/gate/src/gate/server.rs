@@ -30,15 +30,17 @@ impl Gate<'_> {
                     }
                 }
             }
-            _ => {
-                let pid = self.ledger.entry(number).with.load(Relaxed);
-                if self.workers.get(&pid) == Some(&number) {
-                    self.workers.remove(&pid);
-                }
-                self.close(number);
-                self.sweep(&[pid]);
-            }
+            _ => self.worker_went(number),
         }
+    }
+
+    fn worker_went(&mut self, number: u32) {
+        let pid = self.ledger.entry(number).with.load(Relaxed);
+        if self.workers.get(&pid) == Some(&number) {
+            self.workers.remove(&pid);
+        }
+        self.close(number);
+        self.sweep(&[pid]);
     }
 
     /// Frees what dead processes held.
@@ -56,6 +58,12 @@ impl Gate<'_> {
 
     /// Frees what processes held that died while no gate could see it.
     pub(super) fn check_processes(&mut self) {
+        // Another process can have the conversation of a dead one, such as a child that the shim does not know of, or one that was broken into
+        // and keeps those of all its children.
+        let dead = self.workers.iter().filter(|(&pid, _)| !lives(pid));
+        for number in dead.map(|(_, &number)| number).collect::<Vec<_>>() {
+            self.worker_went(number);
+        }
         let mut dead = self.slots.holders(self.shared);
         dead.retain(|pid| !self.workers.contains_key(pid) && !lives(*pid));
         if !dead.is_empty() {
