@@ -28,8 +28,6 @@ _SHIM_LIBC = "musl" if "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE")) 
 """That of this Python, beside which the shim was built."""
 _LONGEST_SHEBANG = 256
 _MOST_INTERPRETERS = 4
-_CLOSE_UNSEEN = ("node", "nodejs")
-"""Programs that close connections by system calls that the shim does not see: a gate counts them for ever."""
 _NET_BIND_SERVICE = 10
 
 
@@ -77,11 +75,6 @@ def require_allowed(ports: Sequence[int], proc: Path = Path("/proc")) -> None:
 
 def _require_loadable(path: Path, gated: bool, depth: int) -> None:
     """Makes sure that the shim can do its work in a program; in a script that is its interpreter."""
-    if gated and path.name in _CLOSE_UNSEEN:
-        raise UsageError(
-            f"{path} closes connections by system calls that the shim does not see, and a gate would count them for "
-            "ever: run it without --gate"
-        )
     try:
         with path.open("rb") as file:
             head = file.read(max(_ELF.size, _LONGEST_SHEBANG))

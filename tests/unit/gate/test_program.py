@@ -141,16 +141,6 @@ def test_what_a_program_says_of_itself_is_read_within_bounds(
         assert program.found(str(made), gated=True) == made
 
 
-def test_node_is_refused_under_a_gate_alone_also_as_the_interpreter_of_a_script(tmp_path: Path) -> None:
-    made = linked(tmp_path / "node", b"libc.so.6")
-    assert "closes connections by system calls" in refused(made, gated=True)
-    assert program.found(str(made), gated=False) == made
-    script = tmp_path / "server"
-    script.write_text(f"#!{made}\n")
-    script.chmod(0o755)
-    assert "closes connections by system calls" in refused(script, gated=True)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a program to another user")
 def test_a_program_that_changes_its_user_is_refused(tmp_path: Path) -> None:
     made = elf(tmp_path / "server", PT_INTERP)

@@ -16,6 +16,8 @@
 //!
 //! And the client's address of a connection that the gate has sent is written by the shim.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod by_number;
 mod input;
 mod output;
 mod programs;

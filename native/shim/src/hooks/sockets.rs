@@ -22,6 +22,20 @@ fn closing(fd: c_int, close: impl FnOnce() -> c_int) -> c_int {
     done
 }
 
+/// Closes a number, whatever is known of it.
+#[inline]
+pub fn close_any(fd: c_int, close: impl FnOnce() -> c_int) -> c_int {
+    match table::kind(fd) {
+        table::UNKNOWN => close(),
+        table::HIDDEN => {
+            // A server that closes every number does not mean ours, of which it knows nothing.
+            real::set_errno(libc::EBADF);
+            -1
+        }
+        _ => closing(fd, close),
+    }
+}
+
 /// Closes numbers but for the shim's own, of which a server that closes every number knows nothing.
 ///
 /// # Arguments
@@ -139,15 +153,7 @@ hooks! {
 
     #[link_section = ".text.hot"]
     fn close(fd: c_int) -> c_int {
-        |call()| match table::kind(fd) {
-            table::UNKNOWN => call(),
-            table::HIDDEN => {
-                // A server that closes every number does not mean ours, of which it knows nothing.
-                real::set_errno(libc::EBADF);
-                -1
-            }
-            _ => closing(fd, call),
-        }
+        |call()| close_any(fd, call)
     }
 
     fn fclose(stream: *mut FILE) -> c_int {

@@ -211,6 +211,27 @@ fn errors_and_errno_are_those_of_libc() {
 }
 
 #[test]
+fn a_call_by_its_number_is_the_kernels() {
+    sensing(|_| {
+        let path = std::env::var("TRIMTAB_SHARED").unwrap() + ".pages";
+        let page = 65_536;
+        std::fs::write(&path, [vec![b'a'; page], vec![b'b'; page]].concat()).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let (fd, nowhere) = (std::os::fd::AsRawFd::as_raw_fd(&file), null_mut::<u8>());
+        unsafe {
+            *libc::__errno_location() = libc::EXDEV;
+            let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
+            let mapped = libc::syscall(libc::SYS_mmap, nowhere, page, access, kind, fd, page);
+            assert_eq!(*(mapped as *const u8), b'b', "of six arguments the last");
+            assert_eq!(errno(), libc::EXDEV, "what succeeds leaves it");
+            assert_eq!(libc::syscall(libc::SYS_munmap, mapped, page), 0);
+            let failed = libc::syscall(libc::SYS_close, -1);
+            assert_eq!((failed, errno()), (-1, libc::EBADF));
+        }
+    });
+}
+
+#[test]
 fn a_number_with_copies_is_counted_once_and_ends_with_the_first() {
     sensing(|shared| {
         let copies: [fn(c_int) -> c_int; 5] = [

@@ -237,7 +237,8 @@ fn a_number_that_was_closed_unseen_gives_its_slot_back_when_it_comes_again() {
         let (listener, gate) = gate(shared);
         let first = gate.served(&listener, 5);
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        unsafe { libc::syscall(libc::SYS_close, first.fd) };
+        // By no function of libc's.
+        unsafe { rustix::io::close(first.fd) };
         gate.dispatch(6);
         let (second, _) = listener.accept().unwrap();
         let second = second.into_raw_fd();
@@ -246,6 +247,22 @@ fn a_number_that_was_closed_unseen_gives_its_slot_back_when_it_comes_again() {
         assert_eq!(gate.released(), [5]);
         Served { fd: second, client }.close();
         assert_eq!(gate.released(), [6]);
+    });
+}
+
+#[test]
+fn what_is_closed_by_the_number_of_the_call_as_libuv_does_is_closed() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let close = |fd| unsafe { libc::syscall(libc::SYS_close, fd) };
+        let served = gate.served(&listener, 5);
+        assert_eq!(close(served.fd), 0);
+        assert_eq!(gate.released(), [5]);
+        let kept = listener.as_raw_fd() + 512;
+        assert_eq!((close(kept), errno()), (-1, libc::EBADF));
+        assert_eq!(gate.said(), Err(Errno::AGAIN));
+        assert_eq!(close(listener.into_raw_fd()), 0);
+        assert_eq!(gate.said(), Ok(0));
     });
 }
 
