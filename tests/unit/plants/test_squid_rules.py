@@ -156,11 +156,16 @@ def test_a_reload_that_denies_requests_that_wait_for_a_helper_has_to_be_accepted
 @pytest.mark.parametrize(
     ("acl", "rule", "waits"),
     [
-        ("inside dst 10.0.0.0/8", "deny inside", True),
-        ("inside srcdomain .ours.example", "allow CONNECT !inside", True),
-        ("inside dst 10.0.0.0/8", "allow localhost", False),
-        ("inside src 10.0.0.0/8", "deny inside", False),
-        ("", "deny to_localhost", True),
+        ("inside dst 10.0.0.0/8", "http_access deny inside", True),
+        ("inside srcdomain .ours.example", "http_access allow CONNECT !inside", True),
+        ("inside srcdom_regex -i ours", "url_rewrite_access deny inside", True),
+        ("inside dst 10.0.0.0/8", "http_access allow localhost", False),
+        ("inside src 10.0.0.0/8", "http_access deny inside", False),
+        ("", "http_access deny to_localhost", True),
+        ("inside dst -n 10.0.0.0/8", "http_access deny inside", False),
+        ("inside srcdom_regex -i -n ours", "http_access deny inside", False),
+        ("inside dst 10.0.0.0/8", "delay_access 1 allow inside", False),
+        ("inside dst 10.0.0.0/8", "cache_peer_access peer.example deny inside", False),
     ],
 )
 def test_a_reload_that_denies_requests_that_wait_for_a_name_server_has_to_be_accepted(
@@ -170,11 +175,12 @@ def test_a_reload_that_denies_requests_that_wait_for_a_name_server_has_to_be_acc
     server: Any = Attached.__new__(Attached)
     server.clock, server.reading_s, server.pending = FakeClock(), 0.1, None
     file = tmp_path / "squid.conf"
-    server.loaded = Files([Setting("acl", acl, file, 7), Setting("http_access", rule, file, 8)])
+    name, _, value = rule.partition(" ")
+    server.loaded = Files([Setting("acl", acl, file, 7), Setting(name, value, file, 8)])
     server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
     monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
     monkeypatch.setattr(attached, "hindrances", lambda master: [])
-    said = r"the address of its host \(http_access, .*squid.conf line 8\) may be answered 403 .*: accept it with"
+    said = rf"the address of its host \({name}, .*squid.conf line 8\) may be answered 403 .*: accept it with"
     with pytest.raises(UsageError, match=said) if waits else contextlib.nullcontext():
         server.permitted(accept_lost=False)
     server.permitted(accept_lost=True)

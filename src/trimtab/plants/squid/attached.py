@@ -22,8 +22,11 @@ from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
 _RELOAD_PATIENCE_S = 5.0
-_BY_DNS = {"dst", "dst_as", "srcdomain", "srcdom_regex"}
-"""Kinds of acl for which a request waits until a name is resolved."""
+_BY_DNS = re.compile(r"(\S+)\s+(?:dst|dst_as|srcdomain|srcdom_regex)\s(?!\s*(?:-\w+\s+)*-\w*n)")
+"""An acl for which a name is resolved: one that does not forbid it."""
+_WAITING = {"http_access", "adapted_http_access", "http_reply_access"}
+_WAITING |= {"url_rewrite_access", "store_id_access", "adaptation_access"}
+"""Rules for which a request waits until it is; the others go by what is known by then ("only fast acl types")."""
 _BUILT_IN = {"to_localhost", "to_linklocal"}
 """Those of them that Squid has of its own."""
 _LOG = re.compile(r"(?:(?:daemon|stdio):)?(/\S+)")
@@ -201,9 +204,8 @@ class Attached(IncludedServer[Configuration]):
 
     def _resolving(self) -> list[Setting]:
         """The rules for which a name is resolved."""
-        acls = (one.value.split() for one in self.loaded.all("acl"))
-        asking = {*_BUILT_IN, *(acl[0] for acl in acls if acl[1:2] and acl[1] in _BY_DNS)}
-        rules = (one for one in self.loaded.settings if one.name.endswith("_access"))
+        asking = {*_BUILT_IN, *(found[1] for one in self.loaded.all("acl") if (found := _BY_DNS.match(one.value)))}
+        rules = (one for one in self.loaded.settings if one.name in _WAITING)
         return [one for one in rules if asking & {word.lstrip("!") for word in one.value.split()}]
 
     def _changed_since_start(self) -> Path | None:
