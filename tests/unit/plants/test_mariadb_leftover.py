@@ -6,8 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.plants.test_mariadb_change import BASE, STACK, World, attach, fresh
+from tests.unit.plants.test_mariadb_change import (
+    BASE,
+    STACK,
+    Front,
+    World,
+    attach,
+    begun,
+    fresh,
+    killed_in_the_restart,
+)
+from trimtab.errors import ApplyFailed
 from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.plant import Mariadb
 
 __all__ = ["fresh"]
 
@@ -81,3 +92,33 @@ def test_what_a_run_that_was_killed_before_its_restart_has_left_there_is_not_bro
     world.read = {}  # as MariaDB was before the restart
     attach(world).apply({"thread_handling": 1})
     assert world.values()["thread_stack"] == BASE["thread_stack"]
+
+
+def called_off(world: World, plant: Mariadb) -> None:
+    """A change whose restart is not begun, as the server in front cannot hold requests back for it."""
+    front = Front(world)
+    plant.in_front, front.error, before = (front,), ApplyFailed("it does not answer"), world.restarts
+    with pytest.raises(ApplyFailed, match="it does not answer"):
+        plant.apply({"thread_stack": STACK})
+    assert world.restarts == before
+
+
+def test_after_a_restart_of_ours_that_was_called_off_what_the_operators_own_forgets_is_not_set_again(
+    fresh: Callable[[], World],
+) -> None:
+    world, plant = begun(fresh, [])
+    called_off(world, plant)
+    world.start()
+    later = attach(world)
+    assert later.leftover() == ""
+    later.apply({"thread_stack": STACK})
+    assert world.values()["max_allowed_packet"] == BASE["max_allowed_packet"]
+
+
+def test_what_a_killed_restart_has_forgotten_is_known_also_after_one_that_was_called_off(
+    fresh: Callable[[], World],
+) -> None:
+    world = killed_in_the_restart(fresh)
+    called_off(world, attach(world))
+    attach(world).undo_leftover()
+    assert world.values()["max_allowed_packet"] == 32 << 20

@@ -215,14 +215,14 @@ class Restarts:
             _own_file.write(self.path, text)
             self.path.chmod(0o644)  # whatever the umask: MariaDB passes over a file that its own user may not read
             self._require_read(words)
-            live, clients = self._to_set_again()
+            live, forgets, clients = self._to_set_again()
             held = self.others_held(notes)
         except BaseException as error:
             self._file_back(before, was, error)
             raise
         with held:
             try:
-                self._restart()
+                self._restart(forgets)
                 self._require_in_force(values)
             except ApplyLater as error:
                 self._file_back(before, was, error)
@@ -230,7 +230,7 @@ class Restarts:
             except BaseException as error:
                 self._file_back(before, was, error)
                 try:
-                    self._restart(at_once=True)
+                    self._restart(None)
                 except (TrimtabError, OSError) as second:
                     give_up(error, str(error), [f"{second}; {self.path} is as it was"])
                 self._set_again(live, clients)
@@ -346,14 +346,14 @@ class Restarts:
             ApplyFailed: it did not come back in time.
         """
         notes: list[str] = []
-        live, clients = self._to_set_again()
+        live, forgets, clients = self._to_set_again()
         try:
             held = self.others_held(notes)
         except (TrimtabError, OSError) as error:  # no reason to leave what is to be put back
             held = contextlib.ExitStack()
             notes.append(f"no requests were held back meanwhile: {error}")
         with held:
-            self._restart()
+            self._restart(forgets)
             cost = self._set_again(live, clients)
         return (*cost, *notes)
 
@@ -361,26 +361,21 @@ class Restarts:
         """The lines of a shell script that undo our changes or an earlier run's; none where there are none."""
         text = _own_file.read(self.path)
         before = self.original if self.written is not None else _own_file.before_all(text)
-        return (
-            []
-            if text == before
-            else [_own_file.put_back(self.path, before), f"systemctl restart {shlex.quote(self.service.unit)}"]
-        )
+        again = f"systemctl restart {shlex.quote(self.service.unit)}"
+        return [] if text == before else [_own_file.put_back(self.path, before), again]
 
-    def _to_set_again(self) -> tuple[Mapping[str, object], int]:
-        """What a restart would forget, once it is written down, and how many connections it would end."""
-        # What an earlier restart has made it forget is set again too: what is written down here takes its place.
+    def _to_set_again(self) -> tuple[Mapping[str, object], Mapping[str, object], int]:
+        """What a restart would forget, the same as it was before us, and how many connections it would end."""
+        # What an earlier restart has made it forget is set again too: what is written down takes its place.
         live = {**self.forgotten(), **self.attached.set_live()}
-        clients = self.attached.clients()
         before = {name: value for name, value in self.before().items() if name in live}
-        self.live.keep(self.attached.server, {**live, **before})
-        return live, clients
+        return live, {**live, **before}, self.attached.clients()
 
-    def _restart(self, at_once: bool = False) -> None:
+    def _restart(self, forgets: Mapping[str, object] | None) -> None:
         """Restarts MariaDB, and talks to the new server as soon as that answers.
 
         Args:
-            at_once: whatever is under way, as what is in force may not serve.
+            forgets: what is to be written down; None for at once, as what is in force may not serve.
 
         Raises:
             ApplyLater: a backup is under way; it was not asked to.
@@ -388,7 +383,7 @@ class Restarts:
         """
         old = self.attached.server
         # A backup may have begun since the change was prepared.
-        with contextlib.nullcontext() if at_once else self._no_backup():
+        with contextlib.nullcontext() if forgets is None else self._no_backup(forgets):
             self.stale = True
             self.service.restart()
         began_s, unit = self.clock.now_s(), self.service.unit
@@ -404,16 +399,21 @@ class Restarts:
         self.stale = False
 
     @contextlib.contextmanager
-    def _no_backup(self) -> Iterator[None]:
+    def _no_backup(self, forgets: Mapping[str, object] | None = None) -> Iterator[None]:
         """No backup that a restart would end is under way meanwhile; of a MariaDB that has ended none is.
 
+        Args:
+            forgets: what a restart that begins then forgets, which is written down; None for none.
+
         Raises:
-            ApplyLater: one is, or it is not known.
+            ApplyLater: one is, or it is not known; or nothing can be written down.
         """
         with contextlib.ExitStack() as stack:
             try:
                 with contextlib.suppress(PlantGone):
                     stack.enter_context(self.attached.no_backup(knobs.AT_RESTART))
+                if forgets is not None:
+                    self.live.keep(self.attached.server, forgets)
             except (NotMeasured, UsageError) as error:
                 raise ApplyLater(str(error)) from error
             yield
