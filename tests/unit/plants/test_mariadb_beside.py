@@ -126,6 +126,7 @@ SKIPS, STOPPED = "this replica has skip-slave-start", "replication is stopped he
         (("No", "No"), "--skip-slave-start", (), ""),
     ],
 )
+@pytest.mark.parametrize("log", ["relay-bin.000001", ""])
 def test_no_run_that_restarts_begins_on_a_replica_that_would_stop_or_start_by_it(
     fresh: Callable[[], World],
     monkeypatch: pytest.MonkeyPatch,
@@ -133,17 +134,19 @@ def test_no_run_that_restarts_begins_on_a_replica_that_would_stop_or_start_by_it
     files: str,
     unit: tuple[str, ...],
     why: str,
+    log: str,
 ) -> None:
+    """After RESET SLAVE there is no relay log, and a restart starts nothing: then it is a replica no more."""
     plant, usual = attach(fresh()), Link.ask
 
     def ask(link: Link, statement: str, values: Sequence[Any] = ()) -> tuple[tuple[Any, ...], ...]:
         status = "SHOW ALL SLAVES STATUS" in statement
-        return (("primary", *[""] * 11, *threads, ""),) if status else usual(link, statement, values)
+        return (("primary", *[""] * 8, log, "", "", *threads, ""),) if status else usual(link, statement, values)
 
     monkeypatch.setattr(Link, "ask", ask)
     monkeypatch.setattr(Service, "words", unit)
     monkeypatch.setattr(restart, "ask", lambda argv, environment: CompletedProcess(argv, 0, files, ""))
-    with pytest.raises(UsageError, match=why) if why else contextlib.nullcontext():
+    with pytest.raises(UsageError, match=why) if why and log else contextlib.nullcontext():
         plant.check_permissions()
 
 

@@ -31,6 +31,8 @@ _IN_MEMORY = (
 )
 _REPLICA_THREADS = slice(12, 14)
 """Columns of SHOW ALL SLAVES STATUS that say of each of a replica's two threads whether it runs."""
+_RELAY_LOG = slice(9, 10)
+"""Its file of what is still to be executed; none after RESET SLAVE, of which a restart starts nothing."""
 _STOPPED, _RUNNING = "No", ("Yes", "Connecting", "Preparing")
 _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
@@ -246,7 +248,7 @@ class Attached:
         """
         with contextlib.suppress(Rejected, UsageError, NotMeasured):
             rows = self.link.ask("SHOW ALL SLAVES STATUS")
-            said = {str(word) for row in rows for word in row[_REPLICA_THREADS]}
+            said = {str(word) for row in rows if any(row[_RELAY_LOG]) for word in row[_REPLICA_THREADS]}
             if said <= {_STOPPED, *_RUNNING}:
                 return bool(said - {_STOPPED}), _STOPPED in said
         return self._counter("Slaves_running") > 0, False
