@@ -177,10 +177,10 @@ class IncludedPlant(OwnFilePlant):
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
-        server = self._server
-        if server.loaded is self._first and not server.loaded.changed():
+        server, changed = self._server, bool(self._server.loaded.changed())
+        if server.loaded is self._first and not changed:
             return {}
-        now = server.read()
+        now = server.read() if changed else server.loaded  # in every window, and there may be a thousand pools
 
         def pair(knob: str) -> list[list[tuple[Path, str]]]:
             name = self.settings.get(knob, knob)

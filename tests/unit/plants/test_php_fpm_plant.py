@@ -350,3 +350,28 @@ def test_the_page_of_another_pool_in_another_network_is_not_asked_for_in_ours(
     apart.append(True)
     fpm.require_no_long_request(0.0)
     assert asked == ["/run/www.sock", "127.0.0.1:9000", "/run/www.sock"]
+
+
+@dataclass
+class Counting(Server):
+    """One that counts how often its files are read."""
+
+    reads: int = 0
+
+    def read(self) -> Configuration:
+        self.reads += 1
+        return read(self.loaded.files[0])
+
+
+def test_after_a_reload_its_files_are_read_again_only_where_one_has_changed(tmp_path: Path) -> None:
+    """It is asked in every window, and with hundreds of pools to read them takes a third of a second."""
+    began = server(tmp_path)
+    fpm, main = Counting(began.loaded, began.timeout_s), tmp_path / "php-fpm.conf"
+    plant = PhpFpm(FakeClock(), cast(Attached, fpm))
+    assert plant.edits(["max_children"]) == {}
+    fpm.loaded = read(main)  # as after a reload
+    assert plant.edits(["max_children"]) == {} and fpm.reads == 0
+    main.write_text(main.read_text().replace("max_children = 8", "max_children = 12"))
+    assert "was edited" in plant.edits(["max_children"])["max_children"] and fpm.reads == 1
+    fpm.loaded = read(main)  # by the operator, who has reloaded
+    assert "was edited" in plant.edits(["max_children"])["max_children"] and fpm.reads == 1

@@ -69,6 +69,8 @@ class Attached:
 
     standstill: Standstill | None = None
     by_hand = "nginx -s reload"
+    _config = Configuration()
+    """As it was read last: a server may have a thousand hosts, and is looked at in every window."""
 
     def __init__(self, master: Master, status_url: str | None = None, edit: bool = False) -> None:
         self.master = master
@@ -113,7 +115,9 @@ class Attached:
         Raises:
             UsageError: it cannot be read, or somebody else can change it.
         """
-        return evaluate(self.program)
+        if not (self._config.stamps and self._config.unchanged()):
+            self._config = evaluate(self.program)
+        return self._config
 
     def test(self) -> Verdict:
         """Has nginx check its configuration, once it is known that nobody else can have changed it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.files import MOST_BYTES
+from trimtab.files import MOST_BYTES, Stamp, stamp
 from trimtab.plants._included_files import searched
 from trimtab.plants.nginx.program import Program
 from trimtab.plants.nginx.syntax import Directive, directives
@@ -31,11 +31,13 @@ class Configuration:
         directives: all directives, in nginx's order.
         texts: the text of every file.
         patterns: each include with a wildcard, and the context in which it stands.
+        stamps: of the files, and of the directories in which included ones are looked for, before they were read.
     """
 
     directives: list[Directive] = field(default_factory=list)
     texts: dict[Path, str] = field(default_factory=dict)
     patterns: list[tuple[Path, tuple[str, ...]]] = field(default_factory=list)
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
 
     def named(self, name: str, *context: str) -> list[Directive]:
         """The directives of that name in exactly that context."""
@@ -48,6 +50,10 @@ class Configuration:
     def read(self) -> list[Path]:
         """The files that were read, and the directories from which files are included by a pattern."""
         return [*self.texts, *(pattern.parent for pattern, _ in self.patterns if pattern.parent.is_dir())]
+
+    def unchanged(self) -> bool:
+        """Whether every file and directory is as it was when it was read."""
+        return all(stamp(path) == was for path, was in self.stamps.items())
 
     def anywhere(self, name: str) -> list[Directive]:
         """The directives of that name in any context."""
@@ -88,6 +94,7 @@ def _file(path: Path, program: Program, out: Configuration, context: tuple[str, 
     """Adds a file and those that it includes."""
     if depth > _DEEPEST:
         raise UsageError(f"{printable(str(path))} is included within itself")
+    out.stamps[path] = stamp(path)
     text = out.texts[path] = text_of(path)
     for one in directives(text, path, context, block):
         out.directives.append(one)
@@ -101,6 +108,6 @@ def _included(one: Directive, program: Program, out: Configuration) -> list[Path
     pattern = program.config_file.parent / one.args[0]
     if not glob.has_magic(str(pattern)):
         return [pattern]
-    searched(pattern)
+    out.stamps |= searched(pattern)
     out.patterns.append((pattern, one.context))
     return [Path(found) for found in sorted(glob.glob(str(pattern)))]
