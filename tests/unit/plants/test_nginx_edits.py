@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from trimtab.plants._change import Texts
-from trimtab.plants.nginx import edits
+from trimtab.plants.nginx import edits, undo
 from trimtab.plants.nginx.configuration import COMMAND_LINE, Configuration
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.locations import Location, Nowhere, chosen, locations
@@ -71,6 +72,17 @@ def test_a_kill_between_the_two_files_of_an_edit_leaves_none_of_the_one_before_i
     edited(file, worker_processes=5)
     file.write_text(before, newline="")
     assert edits.leftovers(read(file))[file] == TEXT
+
+
+@pytest.mark.parametrize("earlier", [{}, {"worker_processes": 4}])
+def test_so_does_the_undo_script(file: Path, earlier: dict[str, int]) -> None:
+    """It took the file for edited by somebody, and left it as it was."""
+    before = edited(file, **earlier) if earlier else TEXT
+    edited(file, worker_processes=5)
+    file.write_text(before, newline="")
+    script = undo._operators(file, before, chosen(locations(read(file), True)))
+    subprocess.run(["sh", "-ec", script], check=True)
+    assert file.read_bytes().decode() == TEXT and not edits.beside(file).exists()
 
 
 def test_what_is_kept_of_a_file_goes_after_it_and_comes_before_it(file: Path) -> None:

@@ -14,8 +14,7 @@ from trimtab.plants.nginx.locations import Location
 _PUT_BACK = """\
 kept={kept} aside={aside} file={file} original={original}
 if [ -e "$kept" ]; then
-    edited=$(tail -n 1 "$kept" | sed 's/.*"edited": *"\\([0-9a-f]*\\)".*/\\1/')
-    if [ "$(sha256sum < "$file" | cut -d' ' -f1)" = "$edited" ]; then
+    if tail -n 1 "$kept" | grep -q "\\"$(sha256sum < "$file" | cut -d' ' -f1)\\""; then
         if printf '%s' "$original" | cmp -s - "$aside"; then
             mv -f "$aside" "$file"
         else
