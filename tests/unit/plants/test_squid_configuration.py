@@ -16,7 +16,7 @@ from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.configuration import read
 from trimtab.plants.squid.plant import Squid
-from trimtab.plants.squid.program import Program, built_with
+from trimtab.plants.squid.program import Program, built_in, built_with
 from trimtab.plants.squid.reload import _anew
 
 DEBIAN = {
@@ -286,3 +286,17 @@ def test_a_value_that_is_none_of_ours_ends_no_run_when_the_operator_reloads(
 def test_a_squid_that_is_no_accelerator_alone_may_make_tunnels(lines: str, tunnels: bool, main: Path) -> None:
     main.write_text(lines)
     assert read(main, "squid").tunnels() == tunnels
+
+
+@pytest.mark.parametrize(
+    ("options", "main"),
+    [
+        ("'--prefix=/usr' '--sysconfdir=/etc' 'CC=gcc' '--sysconfdir=/etc/squid'", "/etc/squid/squid.conf"),
+        ("'--prefix=/opt/squid' '--enable-ssl-crtd'", "/opt/squid/etc/squid.conf"),
+        ("'--prefix=/opt' '--exec-prefix=/x' '--sysconfdir=${prefix}/etc/squid'", "/opt/etc/squid/squid.conf"),
+        ("", "/usr/local/squid/etc/squid.conf"),
+    ],
+)
+def test_a_squid_that_names_no_file_reads_its_builds_own(options: str, main: str) -> None:
+    """Debian's was taken for that of one built by hand, so that its changes went where nobody reads them."""
+    assert built_in(f"Squid Cache: Version 6.9\nService Name: squid\n\nconfigure options:  {options}\n") == Path(main)

@@ -64,7 +64,7 @@ class Attached(IncludedServer[Configuration]):
         vet(master)
         self.master = master
         self.clock = clock
-        self.program = Program(master.exe, master.config_file, master.service)
+        self.program = Program.of(master)
         vet(master)
         self.loaded = self.read()
         self.in_force = knobs.values(self.loaded)

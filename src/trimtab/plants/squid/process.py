@@ -18,8 +18,6 @@ from trimtab.processes import PROC, children, descriptors, program_of, sockets
 from trimtab.sensors._tcp_listeners import Listener, listening
 from trimtab.trust import printable
 
-DEFAULT_FILE = Path("/etc/squid/squid.conf")
-"""Default path of Debian's build, and of most."""
 _ESTABLISHED = "01"
 _QUESTIONS = ("-k", "-z", "-v", "-h")
 _WITH_VALUE = frozenset("adfklnu")
@@ -56,13 +54,14 @@ class SquidMaster(Master):
         return int(words[1])
 
     @property
-    def config_file(self) -> Path:
-        """Its configuration.
+    def config_file(self) -> Path | None:
+        """Its configuration by its command line; None where that names none, and its build's own is meant.
 
         Raises:
             UsageError: it is the output of a command.
         """
-        text = option(self.argv, "f") or str(DEFAULT_FILE)
+        if not (text := option(self.argv, "f")):
+            return None
         if text.startswith(("!", "|")):
             raise UsageError(f"{self} takes its configuration from a command ({printable(text)}), not from a file")
         path = Path(text)

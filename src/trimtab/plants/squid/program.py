@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.plants._program import Verdict, ask
+from trimtab.plants.squid.process import SquidMaster
 from trimtab.trust import printable, require_trusted
 
 _STAMP = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?: kid\d+)?\| ")
 _FILE = re.compile(r"Processing Configuration File: (.*) \(depth \d+\)$")
 _WRONG = re.compile(r"FATAL: |ERROR: |.*: unrecognized: ")
 _POLICIES = re.compile(r"--enable-removal-policies=([\w,]+)")
+_PLACES = re.compile(r"--(prefix|sysconfdir)=([^'\s]+)")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,17 @@ class Program:
     exe: Path
     config_file: Path
     service: str
+
+    @staticmethod
+    def of(master: SquidMaster) -> Program:
+        """The program of a running Squid, which the caller has looked at.
+
+        Raises:
+            UsageError: its configuration is the output of a command, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        named = master.config_file or built_in(ask([str(master.exe), "-v"], {}).stdout)
+        return Program(master.exe, named, master.service)
 
     @property
     def argv(self) -> list[str]:
@@ -67,3 +80,13 @@ def _said(lines: Sequence[str]) -> str:
     """The program's errors on its configuration, in one line."""
     wrong = [line for line in lines if _WRONG.match(line)] or list(lines[-1:])
     return printable("; ".join(dict.fromkeys(wrong)))
+
+
+def built_in(said: str) -> Path:
+    """The configuration that a program reads where none is named, by what it says of its build.
+
+    The last option of a kind counts; the defaults are autoconf's, and Squid's own prefix.
+    """
+    given = dict(_PLACES.findall(said))
+    prefix = given.get("prefix", "/usr/local/squid")
+    return Path(given.get("sysconfdir", f"{prefix}/etc").replace("${prefix}", prefix), "squid.conf")
