@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from trimtab.plants.apache import Apache, change, drain, process, snippet, statu
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.findings import findings
 from trimtab.plants.apache.reload import Patience
+from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
@@ -322,3 +323,29 @@ def test_a_status_page_that_is_not_there_is_said_with_what_turns_it_on(bed: Bed)
         Apache.attach(SystemClock(), bed.testbed.pid, bed.testbed.url("/nothing-here"))
     with pytest.raises(UsageError, match="outside this machine"):
         Apache.attach(SystemClock(), bed.testbed.pid, "http://192.0.2.1/server-status")
+
+
+class Sharing(ApacheTestbed):
+    """One that reads a directory of another's too, as instances do that began as copies of one main file."""
+
+    shared = Path()
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        words = super().configured(ports)
+        with self.config_file.open("a", encoding="utf-8") as file:
+            file.write(f"IncludeOptional {self.shared}/*.conf\n")
+        return words
+
+
+def test_a_directory_that_another_apache_reads_too_is_no_place_for_our_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limits changed with its next reload, as that of logrotate."""
+    with private("event") as bed:
+        apache = bed.attach()
+        monkeypatch.setattr(Sharing, "shared", bed.testbed.snippet_directory)
+        with Sharing(ApacheSpec("event", max_request_workers=8, server_limit=8, threads_per_child=4)) as other:
+            said = rf"Apache \(pid {other.pid}\) reads {bed.testbed.snippet_directory} too, and would get these"
+            with pytest.raises(ApplyRefused, match=said):
+                apache.apply({"keep_alive_timeout_ms": 200})
+            assert not bed.snippet.exists()
+        apache.apply({"keep_alive_timeout_ms": 200})
+        apache.restore()

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.servers import _private_nginx
-from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, private, renewed
+from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, DebianNginx, private, renewed
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab import files, processes
 from trimtab.clock import SystemClock
@@ -33,6 +34,7 @@ from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import serving, workers
 from trimtab.plants.nginx.reload import Patience
 from trimtab.sensors._worker_memory import private_bytes
+from trimtab.testbed.nginx import NginxSpec
 
 pytestmark = [pytest.mark.server]
 
@@ -459,3 +461,29 @@ def test_a_server_that_ends_is_gone_and_its_files_are_put_back() -> None:
             nginx.apply({"worker_processes": 1})
         nginx.restore()
         assert bed.files() == before
+
+
+class Sharing(DebianNginx):
+    """One that reads a directory of another's too, and has the setting itself."""
+
+    shared = Path()
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        words = super().configured(ports)
+        lines = f"http {{\nkeepalive_timeout 65;\ninclude {self.shared}/*.conf;\n"
+        self.config_file.write_text(self.config_file.read_text().replace("http {", lines, 1))
+        return words
+
+
+def test_a_directory_that_another_nginx_reads_too_is_no_place_for_our_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not start any more: nginx takes a setting once."""
+    with private() as bed:
+        nginx = bed.attach(edit=False)
+        monkeypatch.setattr(Sharing, "shared", bed.snippets)
+        with Sharing(NginxSpec()) as other:
+            said = rf"nginx \(pid {other.pid}\) reads {bed.snippets} too, .* or refuse them"
+            with pytest.raises(ApplyRefused, match=said):
+                nginx.apply({"keepalive_timeout_ms": 300})
+            assert not list(bed.snippets.glob("zz-*"))
+        nginx.apply({"keepalive_timeout_ms": 300})
+        nginx.restore()

@@ -17,7 +17,9 @@ from typing import Any
 from trimtab.core import Clock, Knob, Prepared
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants import _own_file
+from trimtab.plants._beside import require_alone
 from trimtab.plants._change import Server
+from trimtab.plants._master import Master
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.trust import printable
 
@@ -119,10 +121,23 @@ class OwnFilePlant(ReloadedPlant):
         """Knob to the value that our file sets."""
         return self._standing.values
 
+    def included_by(self, other: Master) -> Iterable[Path]:
+        """The directories of which another server of this kind reads all files with such a name as ours.
+
+        Args:
+            other: its first process, which has been looked at.
+
+        Raises:
+            UsageError: it cannot be told.
+            PlantGone: it has ended.
+        """
+        return ()
+
     def check_reload(self, accept_lost: bool) -> None:
-        """Makes sure that the server may be reloaded, and our file written."""
+        """Makes sure that the server may be reloaded, and our file written and read by it alone."""
         self.permitted(accept_lost)
         _own_file.writable(self.location(), self._standing.written)
+        require_alone(self._server.master, self.location(), self.included_by)
 
     def composed(self, values: Mapping[str, int]) -> tuple[Standing, Standing]:
         """State of our file before the change, and after it: what an earlier run has kept in it stays.

@@ -16,13 +16,16 @@ from trimtab.errors import ApplyLater
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
+from trimtab.plants._master import Master
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant, Standing
 from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
+from trimtab.plants.apache.configuration import evaluate
 from trimtab.plants.apache.places import lacking
 from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.program import Program
 from trimtab.plants.apache.reload import Patience
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
@@ -133,6 +136,11 @@ class Apache(OwnFilePlant):
         """
         values = {knob: self._server.in_force[knob] for knob in self._knobs}
         return snippet.location(self._server.origin, self._server.config, directory, values)
+
+    def included_by(self, other: Master) -> Iterable[Path]:
+        """The directories of which another Apache reads all files with such a name as ours."""
+        assert isinstance(other, Parent)
+        return snippet.directories(evaluate(Program.of(other).origin()))
 
     def check_reload(self, accept_lost: bool) -> None:
         """Makes sure that Apache may be reloaded and outlives it, that no request is lost, and our file writable."""

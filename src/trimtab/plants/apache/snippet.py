@@ -58,11 +58,11 @@ def location(origin: Origin, configuration: Configuration, chosen: Path | None, 
     """
     wanted = chosen or origin.config_file.parent / "trimtab.d"
     line = f"add 'IncludeOptional {wanted}/*.conf' at the end of {origin.config_file}"
-    mend, found = f"make that directory, {line} and reload Apache", _directories(configuration)
+    mend, found = f"make that directory, {line} and reload Apache", directories(configuration)
     return first_location(found, chosen, NAME, lambda path: _overridden(origin, path, values), mend)
 
 
-def _directories(configuration: Configuration) -> list[Path]:
+def directories(configuration: Configuration) -> list[Path]:
     """The included directories in which our file's name would be read, best first: the last, but sites after all."""
     found: list[Path] = []
     for pattern, _ in reversed(configuration.patterns):

@@ -9,18 +9,22 @@ and where it cannot nothing is changed unless the lost connections are accepted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Sensor
 from trimtab.core.memory import Need, under
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
+from trimtab.plants._included_files import directories
 from trimtab.plants._included_server import IncludedPlant
+from trimtab.plants._master import Master
 from trimtab.plants.squid import knobs, manager, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.change import Change
+from trimtab.plants.squid.configuration import read
 from trimtab.plants.squid.process import SquidMaster
+from trimtab.plants.squid.program import Program
 from trimtab.plants.squid.reload import Patience
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.held_back import HeldBack
@@ -140,6 +144,12 @@ class Squid(IncludedPlant):
         """
         squid = self._server
         return snippet.location(squid.program, squid.read(), squid.in_force, directory)
+
+    def included_by(self, other: Master) -> Iterable[Path]:
+        """The directories of which another Squid reads all files with such a name as ours."""
+        assert isinstance(other, SquidMaster)
+        theirs = Program.of(other)
+        return directories(read(theirs.config_file, theirs.service).patterns, snippet.NAME)
 
     def permitted(self, accept_lost: bool) -> None:
         """Makes sure that Squid may be reloaded, and that no connection is lost by it."""
