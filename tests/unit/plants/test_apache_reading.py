@@ -91,3 +91,30 @@ def test_where_a_macro_writes_hundreds_of_hosts_one_note_says_so(tmp_path: Path)
     apache._cautions()
     said = f"could not be decided without Apache: macro at {tmp_path}/main.conf:1, and 299 more"
     assert apache.notes == [said]
+
+
+@pytest.mark.parametrize(
+    ("lines", "module"),
+    [
+        ("OIDCRedirectURI /back", "openidc (main.conf:1)"),
+        ("OIDCRedirectURI /back\nOIDCCacheType shm", "openidc (main.conf:1)"),
+        ("OIDCRedirectURI /back\nOIDCCacheType file", ""),
+        ("OIDCRedirectURI /back\nOIDCSessionType client-cookie:persistent", ""),
+        ("OIDCSessionType client-cookie\nOIDCSessionType server-cache\nOIDCRedirectURI /a", "openidc (main.conf:3)"),
+        ("OIDCOAuthIntrospectionEndpoint https://id.example/", ""),
+        ("<Location />\nMellonEnable auth\n</Location>", "mellon (main.conf:2)"),
+        ("MellonEnable off\nMellonEnable info", "mellon (main.conf:2)"),
+        ("MellonEnable off", ""),
+    ],
+)
+def test_that_a_reload_logs_out_whom_a_module_keeps_in_memory_is_said(
+    tmp_path: Path, lines: str, module: str
+) -> None:
+    (tmp_path / "main.conf").write_text(lines)
+    apache = object.__new__(Attached)
+    apache._config, apache.notes = evaluate(Origin(tmp_path / "main.conf", tmp_path)), []
+    vars(apache).update(limits=SimpleNamespace(vhost_keep_alive=(), keep_alive=True, mpm="event"))
+    apache._cautions()
+    notes = [note.replace(f"{tmp_path}/", "") for note in apache.notes]
+    said = f"who has logged in by mod_auth_{module} has to again after every change"
+    assert len(notes) == (module != "") and all(note.startswith(said) for note in notes)

@@ -301,7 +301,7 @@ class Attached:
             self.notes.append(f"could not be decided without Apache: {unsure[0]}{more}")
 
     def _forgotten(self) -> Iterator[str]:
-        """What is known of servers behind it, and lost by a reload."""
+        """What is known of servers behind it, and of who has logged in, and lost by a reload."""
         managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
         if managers and not hazards.keeps_members(self._config):
             yield (
@@ -319,3 +319,5 @@ class Attached:
                 "what was set at a status worker of mod_jk, such as a member out of service, is lost by every "
                 "change: 'activation' in workers.properties keeps it"
             )
+        for module, avoided in hazards.logged_in(self._config):
+            yield f"who has logged in by {module} has to again after every change, trials and an undo too{avoided}"

@@ -191,6 +191,24 @@ def restarted(configuration: Configuration) -> str:
     return "Passenger's" if "passenger_module" in configuration.modules else ""
 
 
+def logged_in(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """Modules that keep in memory who has logged in, which a reload makes anew, and how it is avoided.
+
+    mod_auth_openidc does unless it is told otherwise (`oidc_cache_shm_post_config` in its src/cache/shm.c), and
+    mod_auth_mellon always (`am_global_init` in its mod_auth_mellon.c).
+    """
+    caches = {one.args[0].lower() for one in configuration.named("oidccachetype") if one.args}
+    kinds = [one.args[0].lower() for one in configuration.named("oidcsessiontype") if one.args]
+    in_cookies = kinds != [] and all(kind.startswith("client-cookie") for kind in kinds)
+    if not in_cookies and (not caches or "shm" in caches):
+        for one in configuration.named("oidcredirecturi")[:1]:
+            yield f"mod_auth_openidc ({one.where})", " ('OIDCCacheType file' spares them that)"
+    for one in configuration.named("mellonenable"):
+        if one.args and one.args[0].lower() != "off":
+            yield f"mod_auth_mellon ({one.where})", ""
+            return
+
+
 def keeps_members(configuration: Configuration) -> bool:
     """Whether members of balancers are after a reload as they were before it, in each host that uses them.
 
