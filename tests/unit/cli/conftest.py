@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import discovery
 from trimtab import plants as trimtab_plants
-from trimtab.cli import main
+from trimtab.cli import doctor, main
 
 MEMORY = '''"""The plant in memory, as a member of the room."""
 from tests._memory_plant import FakeSensor, MemoryPlant
@@ -99,3 +100,11 @@ def trimtab(
 
     yield run
     sys.modules.pop("trimtab.plants.memory", None)
+
+
+@pytest.fixture
+def memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor looks at `memory` alone: the machine's servers are other tests', which count what they are asked."""
+    names = discovery.names
+    monkeypatch.setattr(doctor, "ROOMS", ("trimtab.plants",))
+    monkeypatch.setattr(discovery, "names", lambda room: ["memory"] if room == "trimtab.plants" else names(room))

@@ -96,14 +96,12 @@ def test_an_error_with_a_strangers_words_does_not_steer_the_terminal(
         assert lines[-1].endswith(SHOWN)
 
 
+@pytest.mark.usefixtures("memory_alone")
 def test_a_finding_with_a_strangers_words_does_not_steer_the_terminal(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finding = Finding(f"one {STEERS}", False, f"two {STEERS}", f"three {STEERS}")
     monkeypatch.setattr(discovery.load("trimtab.plants", "memory"), "probe", lambda: (finding,))
-    monkeypatch.setattr(doctor, "ROOMS", ("trimtab.plants",))
-    names = discovery.names
-    monkeypatch.setattr(discovery, "names", lambda room: ["memory"] if room == "trimtab.plants" else names(room))
     said = trimtab("doctor")
     assert (said.code, said.err) == (0, "")
     assert f"no   one {SHOWN}: two {SHOWN}\n     to enable: three {SHOWN}\n" in said.out

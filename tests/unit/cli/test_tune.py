@@ -207,6 +207,7 @@ def test_observe_as_json(trimtab: Trimtab) -> None:
 
 
 @needs_root
+@pytest.mark.usefixtures("memory_alone")
 def test_doctor_warns_of_an_installation_that_others_can_change(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_doctor_warns_of_an_installation_that_others_can_change(
     assert f"others can change what runs as this user: {his} belongs to uid {STRANGER}" in found["detail"]
 
 
+@pytest.mark.usefixtures("memory_alone")
 def test_doctor_shows_what_would_enable_what_cannot_be_used(trimtab: Trimtab) -> None:
     said = trimtab("doctor")
     assert said.code == 0
