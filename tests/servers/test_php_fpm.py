@@ -24,6 +24,7 @@ from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
+from trimtab.plants.php_fpm.program import Program
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.processes import children, start_of
 
@@ -158,6 +159,23 @@ def test_php_ini_that_is_edited_in_mid_run_waits_too() -> None:
         fpm.apply({"max_children": 7})
         assert bed.ask(1) == "65M"
         fpm.restore()
+
+
+class Debians(FpmTestbed):
+    """One that reads PHP's own files where its build has them."""
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        return [word for word in super().configured(ports) if word != "-n"]
+
+
+def test_phps_own_files_are_looked_for_where_the_program_finds_them() -> None:
+    with Debians(FpmSpec()) as testbed:
+        bed, exe = Bed(testbed), process.FpmMaster.find(testbed.pid).exe
+        bed.page.write_text("<?php echo PHP_CONFIG_FILE_PATH, ':', PHP_CONFIG_FILE_SCAN_DIR;")
+        home, beside = bed.ask(1).split(":")
+        named = (Path(home, "php.ini"), Path(home, "php-fpm-fcgi.ini"), Path(beside, "*.ini"))
+        assert Program(exe, Path(home, "php-fpm.conf")).ini == named
+        assert Program(exe, testbed.config_file).ini == (), "it may have been started with others"
 
 
 class Cached(FpmTestbed):

@@ -90,6 +90,7 @@ def test_our_file_as_a_run_has_left_it_is_no_edit_that_waits_for_a_reload(
 
 
 DEBIANS = [f"/etc/php/8.2/apache2/{name}" for name in ("php.ini", "conf.d/*.ini")]
+RED_HATS = [f"/etc/{name}" for name in ("php.ini", "php.d/*.ini")]
 
 
 @pytest.mark.parametrize(
@@ -98,11 +99,13 @@ DEBIANS = [f"/etc/php/8.2/apache2/{name}" for name in ("php.ini", "conf.d/*.ini"
         ("LoadModule php_module m/libphp8.2.so", {}, DEBIANS),
         ("LoadModule php_module m/libphp8.2.so\nPHPIniDir /srv/own.ini", {}, ["/srv/own.ini", DEBIANS[1]]),
         ("LoadModule php_module m/libphp8.2.so", {"PHPRC": "/srv"}, []),
-        ("LoadModule php_module m/libphp.so", {}, []),
+        ("LoadModule php_module m/libphp.so", {}, RED_HATS),
+        ("LoadModule php7_module m/libphp7.so", {}, RED_HATS),
+        ("LoadModule php_module m/libphp.so", {"PHP_INI_DIR": "/opt"}, ["/opt/php.ini", "/opt/conf.d/*.ini"]),
         ("LoadModule status_module m/mod_status.so", {}, []),
     ],
 )
-def test_files_of_mod_phps_own_are_known_of_debians_build_and_where_a_directive_names_one(
+def test_files_of_mod_phps_own_are_known_of_builds_that_many_have_and_where_a_directive_names_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, environ: dict[str, str], known: list[str]
 ) -> None:
     asked = list[str]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -12,7 +13,7 @@ from trimtab import trust
 from trimtab.errors import UsageError
 from trimtab.plants import _included_files
 from trimtab.plants._edits import edited
-from trimtab.plants.php_fpm import knobs, snippet
+from trimtab.plants.php_fpm import knobs, program, snippet
 from trimtab.plants.php_fpm.attached import _chosen
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.program import Program
@@ -269,23 +270,61 @@ def test_a_strangers_directory_that_wildcards_name_is_refused(main: Path) -> Non
         read(main)
 
 
+SAYS = """phpinfo()
+PHP Version => 8.3.6
+
+Configuration File (php.ini) Path => {home}
+Loaded Configuration File => {home}/php.ini
+Scan this dir for additional .ini files => {beside}
+Additional .ini files parsed => (none)
+"""
+
+
 @pytest.mark.parametrize(
-    ("exe", "directory", "options", "known"),
+    ("home", "beside", "main", "options", "known"),
     [
-        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", (), ["/etc/php/8.2/fpm/php.ini", "/etc/php/8.2/fpm/conf.d/*.ini"]),
-        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", ("-n",), []),
-        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", ("-n", "-c", "/etc/own.ini"), ["/etc/own.ini"]),
-        ("sbin/php-fpm8.2", "/etc/php/8.2/fpm", ("--php-ini", "/etc"), ["/etc/php.ini"]),
-        ("sbin/php-fpm8.3", "/etc/php/8.2/fpm", (), []),
-        ("sbin/php-fpm8.2", "/srv/site", (), []),
-        ("local/sbin/php-fpm", "/usr/local/etc", (), []),
+        ("/etc/php/8.2/fpm", "/etc/php/8.2/fpm/conf.d", "/etc/php/8.2/fpm", (), ["/etc/php/8.2/fpm/conf.d/*.ini"]),
+        ("/etc", "/etc/php.d:/srv/php.d", "/etc", (), ["/etc/php.d/*.ini", "/srv/php.d/*.ini"]),  # as Red Hat's
+        ("/opt/etc/php", "/opt/etc/php/conf.d", "/opt/etc", (), ["/opt/etc/php/conf.d/*.ini"]),
+        ("/etc/php82", "(none)", "/etc/php82", (), []),
+        ("/etc", "/etc/php.d", "/srv/site", (), None),
+        ("/etc", "/etc/php.d", "/etc", ("-n",), None),
     ],
 )
-def test_phps_own_files_are_known_of_debians_build_and_where_an_option_names_one(
-    exe: str, directory: str, options: tuple[str, ...], known: list[str]
+def test_phps_own_files_are_those_that_its_program_names_where_its_configuration_is_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+    home: str,
+    beside: str,
+    main: str,
+    options: tuple[str, ...],
+    known: list[str] | None,
 ) -> None:
-    program = Program(Path("/usr", exe), Path(directory, "php-fpm.conf"), options)
-    assert list(map(str, program.ini)) == known
+    """An edit of php.ini came into force with the first trial, without a word, but for Debian's."""
+    asked = list[list[str]]()
+
+    def ask(argv: list[str], environ: dict[str, str]) -> CompletedProcess[str]:
+        asked.append(argv)
+        return CompletedProcess(argv, 0, SAYS.format(home=home, beside=beside), "")
+
+    monkeypatch.setattr(program, "ask", ask)
+    monkeypatch.setattr(program, "require_trusted", lambda path: None)
+    program._own_files.cache_clear()
+    found = Program(Path("/usr/sbin/php-fpm"), Path(main, "php-fpm.conf"), options)
+    named = [f"{home}/{name}" for name in ("php.ini", "php-fpm-fcgi.ini")]
+    assert [*map(str, found.ini)] == [*map(str, found.ini)] == ([] if known is None else [*named, *known])
+    assert len(asked) == (not options), "once, and not with an option that hides others"
+    program._own_files.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("options", "known"), [(("-n", "-c", "/etc/own.ini"), "/etc/own.ini"), (("--php-ini", "/etc"), "/etc/php.ini")]
+)
+def test_an_option_names_phps_own_file(options: tuple[str, ...], known: str) -> None:
+    assert Program(Path("/usr/sbin/php-fpm"), Path("/srv/php-fpm.conf"), options).ini == (Path(known),)
+
+
+def test_where_a_program_does_not_answer_nothing_is_known_of_phps_own_files(tmp_path: Path) -> None:
+    assert Program(tmp_path / "php-fpm", tmp_path / "php-fpm.conf").ini == ()
 
 
 def test_a_file_of_phps_own_that_changes_comes_or_goes_is_an_edit(main: Path) -> None:
@@ -312,7 +351,7 @@ def test_a_file_of_phps_own_that_changes_comes_or_goes_is_an_edit(main: Path) ->
 
 def test_beside_files_of_phps_own_there_is_a_place_for_ours(main: Path) -> None:
     (main.parent / "php.ini").write_text("memory_limit = 64M\n")
-    program = Program(Path("/x"), main, ("-c", str(main.parent)))
-    found = read(main, program.prefix, ini=program.ini)
-    where = snippet.location(program, found, "www", values(found), None)
+    fpm = Program(Path("/x"), main, ("-c", str(main.parent)))
+    found = read(main, fpm.prefix, ini=fpm.ini)
+    where = snippet.location(fpm, found, "www", values(found), None)
     assert where == main.parent / "pool.d" / "zz-trimtab-www.conf"

@@ -26,7 +26,7 @@ Overlay = Mapping[Path, str | None]
 _MAX_DEPTH = 128
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _WILD = frozenset("*?[")
-_MOD_PHP = re.compile(r"/libphp([\d.]+)\.so$")
+_MOD_PHP = re.compile(r"/libphp([\d.]*?)\.so$")
 _PHP_ELSEWHERE = frozenset({"PHPRC", "PHP_INI_SCAN_DIR"})
 """Variables that name other files of PHP's own."""
 
@@ -125,15 +125,23 @@ class _Reader:
         return self._out
 
     def _ini(self) -> Iterator[Path]:
-        """Patterns of mod_php's own files, as far as they are known: Debian's, and what PHPIniDir names."""
-        paths = (path for one in self._out.named("loadmodule") for path in one.args[1:])
-        loaded = [found[1] for found in map(_MOD_PHP.search, paths) if found]
-        if not loaded or not _PHP_ELSEWHERE.isdisjoint(self._origin.environ):
+        """Patterns of mod_php's own files where they are known: what PHPIniDir names, and where builds have them.
+
+        Debian's has its version in the module's name, PHP's own image names them by a variable; else Red Hat's.
+        """
+        environ, loads = self._origin.environ, self._out.named("loadmodule")
+        loaded = [found[1] for one in loads for path in one.args[1:] if (found := _MOD_PHP.search(path))]
+        if not loaded or not _PHP_ELSEWHERE.isdisjoint(environ):
             return
-        debians = Path("/etc/php", loaded[-1], "apache2")
+        if "." in loaded[-1]:
+            home, beside = Path("/etc/php", loaded[-1], "apache2"), "conf.d"
+        elif image := environ.get("PHP_INI_DIR"):
+            home, beside = Path("/", image), "conf.d"
+        else:
+            home, beside = Path("/etc"), "php.d"
         named = [self._root / one.args[0] for one in self._out.named("phpinidir") if one.args]
-        yield php_ini(named[-1]) if named else debians / "php.ini"
-        yield debians / "conf.d" / "*.ini"
+        yield php_ini(named[-1]) if named else home / "php.ini"
+        yield home / beside / "*.ini"
 
     def _file(self, path: Path, context: tuple[tuple[str, str], ...], depth: int) -> None:
         if depth > _MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""Asks FPM's own program whether it would start with its configuration as it is on disk."""
+"""Asks FPM's own program whether it would start with its configuration, and where PHP's own files are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from html import unescape
 from pathlib import Path
 
+from trimtab.errors import UsageError
+from trimtab.files import Stamp, stamp
 from trimtab.plants._php import php_ini
 from trimtab.plants._program import Verdict, ask
 from trimtab.trust import printable, require_trusted
@@ -16,6 +19,10 @@ from trimtab.trust import printable, require_trusted
 _PASSED = re.compile(r"LANG|TZ|LC_\w+")
 _STAMP = re.compile(r"^\[[^\]]*\] ")
 _TAG = re.compile(r"<[^<>]*>")
+_HOME = re.compile(r"^Configuration File \(php\.ini\) Path => (/.*)$", re.MULTILINE)
+_BESIDE = re.compile(r"^Scan this dir for additional \.ini files => (/.*)$", re.MULTILINE)
+_NAMES = ("php.ini", "php-fpm-fcgi.ini")
+"""The second is taken before the first (`php_init_config` in main/php_ini.c)."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +50,16 @@ class Program:
     def ini(self) -> tuple[Path, ...]:
         """Patterns of PHP's own files, which it reads in every reload too; none where they are not known.
 
-        They are known of Debian's build that runs as Debian starts it, and where `-c` names one (`php_init_config` in
-        main/php_ini.c).
+        They are known where `-c` names one, and by the program's own account where its configuration is beside them,
+        as packages have it, or in the directory above, as PHP's own image: else its master may have been started with
+        another one, which its title hides.
         """
         if given := self._option("-c", "--php-ini"):
             return (php_ini(Path("/", given)),)
-        debians = Path("/etc/php", self.exe.name.removeprefix("php-fpm"), "fpm")
-        if self.options or self.config_file.parent != debians:
+        home, beside = ("", ()) if self.options else _own_files(self.exe, stamp(self.exe))
+        if not home or self.config_file.parent not in (Path(home), Path(home).parent):
             return ()
-        return debians / "php.ini", debians / "conf.d" / "*.ini"
+        return *(Path(home, name) for name in _NAMES), *(Path(one, "*.ini") for one in beside)
 
     @property
     def argv(self) -> list[str]:
@@ -75,6 +83,23 @@ class Program:
     def _option(self, *flags: str) -> str:
         """What its options say of one that goes by these names; empty for nothing."""
         return next((v for f, v in zip(self.options, self.options[1:], strict=False) if f in flags), "")
+
+
+@lru_cache(64)
+def _own_files(exe: Path, seen: Stamp) -> tuple[str, tuple[str, ...]]:
+    """Where a program looks for its php.ini, and the directories of others beside that; empty where it does not say.
+
+    Args:
+        exe: the program.
+        seen: its stamp, so that one that was replaced is asked anew.
+    """
+    try:
+        require_trusted(exe)
+        said = ask([str(exe), "-d", "opcache.preload=", "-i"], {}).stdout  # nobody's script runs for a question
+    except UsageError:
+        return "", ()
+    home, beside = (found[1].strip() if (found := one.search(said)) else "" for one in (_HOME, _BESIDE))
+    return home, tuple(part for part in beside.split(os.pathsep) if part.startswith("/"))
 
 
 def _said(lines: Sequence[str]) -> str:
