@@ -9,6 +9,7 @@ import pytest
 
 from tests._jvm import CONNECTOR, ENDPOINT, POOL, SOCKETS, Bench, bench
 from trimtab.errors import UsageError
+from trimtab.plants import tomcat
 from trimtab.plants.tomcat.findings import chosen
 from trimtab.plants.tomcat.process import TomcatProcess
 
@@ -63,3 +64,11 @@ def test_the_doctor_looks_at_a_few_of_each_other_user_in_turn_and_says_how_many_
     assert [each.user for each in looked_at] == [me] * 10 + [one, other, one, one, one]
     (line,) = left
     assert line.detail == f"96 more that uid {one} runs were not looked at"
+
+
+def test_where_none_is_found_the_doctor_says_that_one_in_an_applications_own_jar_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TomcatProcess, "running", list)
+    (found,) = tomcat.probe()
+    assert not found.usable and "own jar, as Spring Boot's, cannot be steered" in found.enable

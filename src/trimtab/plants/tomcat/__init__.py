@@ -14,6 +14,7 @@ from trimtab.plants.tomcat.process import TomcatProcess
 
 DEFAULTS = PlantDefaults()
 PLANT = Tomcat
+_ENABLE = "start Tomcat, or be its user; one within an application's own jar, as Spring Boot's, cannot be steered"
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
@@ -39,7 +40,7 @@ def probe() -> tuple[Finding, ...]:
     """Findings on each Tomcat that runs here."""
     whose = "that this user may look into"
     looked_at, left = chosen(TomcatProcess.running())
-    return (*_findings.each("tomcat", looked_at, findings, "start Tomcat, or be its user", whose), *left)
+    return (*_findings.each("tomcat", looked_at, findings, _ENABLE, whose), *left)
 
 
 @contextlib.contextmanager
