@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 import trimtab
+from tests.servers._traffic import closed_port
 from trimtab import processes
 from trimtab.errors import PlantError
 from trimtab.testbed import content, reap
@@ -74,6 +75,17 @@ def test_every_kind_of_apache_serves_files_the_cgi_page_and_its_status(mpm: Mpm)
         status = get(f"{bed.status_url}?auto").decode()
         assert f"ServerMPM: {mpm}" in status
         assert "Total Duration" in status, "ExtendedStatus is off"
+
+
+def test_a_proxy_that_the_environment_names_is_not_asked_for_pages_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where packages come by a proxy `make demo` ended: Apache "did not start"."""
+    monkeypatch.delenv("no_proxy")
+    with closed_port() as proxy:
+        monkeypatch.setenv("http_proxy", f"http://{proxy}")
+        with ApacheTestbed(ApacheSpec(max_request_workers=4)) as bed:
+            assert bed.status("/file500.html") == 200
 
 
 def test_the_dynamic_page_uses_the_cpu_time_that_it_is_asked_for() -> None:

@@ -13,14 +13,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.lab._scenario import MIB, Scenario
-from trimtab.testbed._private import worker_user
+from trimtab.testbed._private import DIRECT, worker_user
 from trimtab.testbed.content import dynamic_url
 from trimtab.workloads._population import Url, zipf
 
@@ -71,7 +70,7 @@ def check(scenario: Scenario, port: int) -> None:
     """
     path = urls(scenario)[0].path
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=FIRST_S) as reply:
+        with DIRECT.open(f"http://127.0.0.1:{port}{path}", timeout=FIRST_S) as reply:
             text = reply.read(1 << 20).decode(errors="replace")
     except OSError as error:
         raise TrimtabError(f"{scenario.application} does not answer at {path}: {error}") from error

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,8 @@ WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogr
 _ATTEMPTS = 5
 _ANSWER_S = 5.0
 _LEAST_PORT = 10_000
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks for pages of this machine, whatever proxy its environment names."""
 Spec = TypeVar("Spec")
 
 

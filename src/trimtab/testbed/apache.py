@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.testbed import apache_config, content
-from trimtab.testbed._private import worker_user
+from trimtab.testbed._private import DIRECT, worker_user
 from trimtab.testbed._swapped import SwappedServer
 from trimtab.testbed.apache_config import ApacheSpec
 
@@ -80,7 +79,7 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
         Raises:
             OSError: it does not come yet.
         """
-        with urllib.request.urlopen(f"{self.status_url}?auto", timeout=5):
+        with DIRECT.open(f"{self.status_url}?auto", timeout=5):
             return True
 
 

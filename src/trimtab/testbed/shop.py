@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from trimtab.errors import PlantError, TrimtabError, UsageError
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 from trimtab.plants.tomcat.private import Jdbc, TomcatSpec, TomcatTestbed
-from trimtab.testbed._private import usual_modes
+from trimtab.testbed._private import DIRECT, usual_modes
 from trimtab.testbed.bookstore import webapp
 from trimtab.testbed.bookstore.population import Population
 from trimtab.testbed.kept import default_directory, kept
@@ -266,7 +265,7 @@ def _await_page(running: Shop) -> None:
     deadline, said = time.monotonic() + _START_S, "nothing"
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(running.proxy.url("/shop/home"), timeout=10) as answer:
+            with DIRECT.open(running.proxy.url("/shop/home"), timeout=10) as answer:
                 answer.read()
                 return
         except urllib.error.HTTPError as error:
