@@ -62,7 +62,7 @@ restart)
     setsid {command} > {state}.log 2>&1 &
     echo $! > {state}
     n=0
-    while [ $n -lt 200 ] && runs "$(cat {state})" && ! grep -q 'ready for connections' {state}.log; do
+    while [ $n -lt 1200 ] && runs "$(cat {state})" && ! grep -q 'ready for connections' {state}.log; do
         sleep 0.05; n=$((n+1))
     done ;;
 esac

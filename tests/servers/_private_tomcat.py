@@ -151,7 +151,7 @@ def private(jdbc: Jdbc | None = NOWHERE, **fields: object) -> Iterator[Bed]:
         app = built(Path(name) / "app")
         quick = ("-XX:TieredStopAtLevel=1",)  # it lives for some seconds
         spec = TomcatSpec(webapp=app, heap_bytes=128 << 20, jdbc=jdbc, java_options=quick, **fields)  # type: ignore[arg-type]
-        with TomcatTestbed(spec, start_patience_s=60.0) as testbed:
+        with TomcatTestbed(spec) as testbed:
             yield Bed(testbed)
 
 

@@ -65,7 +65,7 @@ class PrivateServer(ABC, Generic[Spec]):
         self,
         spec: Spec,
         registry: Registry | None = None,
-        start_patience_s: float = 20.0,
+        start_patience_s: float = 60.0,
         environment: Callable[[int], Mapping[str, str]] = lambda port: {},
     ) -> None:
         self.spec = spec
