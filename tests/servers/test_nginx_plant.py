@@ -26,7 +26,7 @@ from trimtab.core.memory import Room
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
-from trimtab.plants.nginx import edits
+from trimtab.plants.nginx import edits, locations
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.knobs import CONNECTION_BYTES
@@ -385,7 +385,10 @@ def test_a_reload_by_the_operator_is_followed(bed: Bed) -> None:
     until(lambda: nginx.configuration()["worker_processes"] == MORE, "the reload was not noticed")
 
 
-def test_fewer_processes_are_not_offered_where_they_would_drop_waiting_connections(bed: Bed) -> None:
+def test_fewer_processes_are_not_offered_where_they_would_drop_waiting_connections(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locations, "_migrates", lambda: False)  # as tests of Squid have it now and then
     site = bed.config.parent / "sites-enabled" / "default"
     site.write_text(site.read_text().replace("default_server", "default_server reuseport"))
     assert "worker_processes" not in [knob.name for knob in bed.attach().knobs()]
