@@ -31,6 +31,12 @@ def his_directory() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
+def let_in(directory: Path) -> None:
+    """Lets everybody into a directory of pytest's, whose first one it closes to others when a session begins."""
+    for above in (directory, *directory.parents[: -len(Path(tempfile.gettempdir()).resolve().parts)]):
+        above.chmod(0o755)
+
+
 def plant_modules(directory: Path) -> Path:
     """Puts modules there that root might load by mistake, and gives the file that they make when he does."""
     marker = directory / "loaded"

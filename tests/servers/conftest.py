@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests._stranger import let_in
 
 
 @pytest.fixture
@@ -17,6 +18,5 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def open_path(tmp_path: Path) -> Path:
     """A directory of root's into which strangers can look."""
-    for above in (tmp_path, *tmp_path.parents[: -len(Path(tempfile.gettempdir()).parts)]):
-        above.chmod(0o755)
+    let_in(tmp_path)
     return tmp_path

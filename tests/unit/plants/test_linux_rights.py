@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests._family import CHANGE, Family, asleep, attached, more, seen, slice_of, until
-from tests._stranger import STRANGER, needs_root
+from tests._stranger import STRANGER, let_in, needs_root
 from trimtab.clock import SystemClock
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants.linux import knobs, putback, target, watchdog
@@ -163,8 +163,7 @@ def _as_stranger(tmp_path: Path, work: Callable[[], None]) -> str:
     (tmp_path / "run" / "trimtab-kernel").mkdir()
     for path in (tmp_path, tmp_path / "run", tmp_path / "run" / "trimtab-kernel"):
         os.chown(path, STRANGER, STRANGER)
-    for above in tmp_path.parents[:-2]:
-        above.chmod(0o755)
+    let_in(tmp_path.parent)
     codecs.lookup("ascii")  # Python's own files may be in a home that the other user cannot read
     ready, says = os.pipe()
     child = os.fork()
