@@ -128,8 +128,11 @@ class LocalModel:
 
     def _differences(self, left: Array, right: Array) -> Array:
         """d_k of Eq. (G2), shape (left, right, knobs)."""
-        apart = left[:, None, :] - right[None, :, :]
-        return np.where(self._choices, (np.abs(apart) > 1e-9).astype(float), apart**2)
+        apart: Array = left[:, None, :] - right[None, :, :]
+        others = np.abs(apart[..., self._choices]) > 1e-9
+        apart **= 2
+        apart[..., self._choices] = others
+        return apart
 
     def _kernel(self, apart: Array) -> Array:
         lengths = np.array(self.scales.lengths)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 
 import numpy as np
 
 from trimtab.core import Knob, Role
 from trimtab.search.local_model import Array, Scales
-from trimtab.search.space import Values, point_of, values_at
+from trimtab.search.space import Values, point_of, value_at, values_at
 
 COUNT = 240
 _NEXT_TO = 0.1
@@ -71,17 +72,22 @@ class Region:
         single = rng.integers(0, count, len(moved[3::4]))
         moved[3::4] = np.arange(count)[None, :] == single[:, None]
         points = at + np.where(moved, np.where(signs > 0, signs * self._up, signs * self._down), 0.0)
+        still = [
+            self._bound(k, self._centre[k] if knob.domain.choices else value)
+            for k, (knob, value) in enumerate(zip(knobs, values_at(knobs, at.tolist()), strict=True))
+        ]
         found: dict[Values, None] = {}
-        for row, which in zip(points, moved, strict=True):
-            values = list(values_at(knobs, row.tolist()))
-            for k, knob in enumerate(knobs):
-                if knob.domain.choices:
-                    other = which[k] and rng.random() < _CHOICE
-                    values[k] = int(rng.integers(0, len(knob.domain.choices))) if other else self._centre[k]
-                elif which[k] and values[k] == self._centre[k]:
-                    step = knob.domain.step if row[k] > at[k] else -knob.domain.step
-                    values[k] = knob.domain.clip(self._centre[k] + step)
-                values[k] = self._bound(k, values[k])
+        for row, which in zip(points.tolist(), moved.tolist(), strict=True):
+            values = list(still)
+            for k in compress(range(count), which):
+                domain, value = knobs[k].domain, self._centre[k]
+                if domain.choices:
+                    value = int(rng.integers(0, len(domain.choices))) if rng.random() < _CHOICE else value
+                elif (near := value_at(domain, row[k])) != value:
+                    value = near
+                else:
+                    value = domain.clip(value + (domain.step if row[k] > at[k] else -domain.step))
+                values[k] = self._bound(k, value)
             if tuple(values) != self._centre:
                 found[tuple(values)] = None
         return list(found)
