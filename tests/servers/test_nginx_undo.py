@@ -140,6 +140,30 @@ def test_a_kill_between_the_operators_file_and_the_reload_to_it_is_undone(bed: B
     assert (bed.processes(), nginx.configuration()) == (CPUS, SHIPPED)
 
 
+@pytest.mark.parametrize("act", ["restore()", f"apply({SHIPPED})"])
+def test_a_kill_between_the_files_and_the_reload_to_them_is_undone_whatever_was_tried(bed: Bed, act: str) -> None:
+    """The number of processes alone told of it: the trial stayed in force, and its run counted as undone."""
+    before = bed.files()
+    killed = textwrap.dedent(f"""
+        import os, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants.nginx import change
+        from trimtab.plants.nginx.plant import Nginx
+        nginx = Nginx.attach(SystemClock(), {bed.pid}, None, True)
+        nginx.apply({{"worker_connections": 600, "keepalive_timeout_ms": 400}})
+        change.reload = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        nginx.{act}
+    """)
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert bed.files() == before
+    nginx = bed.attach()
+    assert "may still run with what was on trial" in nginx.leftover()
+    with renewed(bed):
+        nginx.undo_leftover()
+    assert (nginx.leftover(), bed.attach().leftover()) == ("", "")
+    assert (bed.files(), nginx.configuration()) == (before, SHIPPED)
+
+
 POINTS = ("nothing written", "original kept", "written", "tested", "reloaded")
 
 

@@ -36,7 +36,7 @@ subject = plant.{attach}
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 {point} = die
-subject.apply({changes})
+subject.{act}
 """
 
 
@@ -320,7 +320,7 @@ def test_what_is_edited_in_mid_run_waits_for_the_operators_reload_and_a_change_w
 def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(server: Server, point: str) -> None:
     bed, room = server.bed, server.room
     point = point.format(seen=server.seen, kind=server.attach.partition(".")[0])
-    run = KILLED.format(room=room, attach=server.attach, point=point, changes=server.to(0))
+    run = KILLED.format(room=room, attach=server.attach, point=point, act=f"apply({server.to(0)})")
     assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
     assert bed.snippet.exists()
     plant = bed.attach()
@@ -328,6 +328,24 @@ def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(s
     plant.undo_leftover()
     assert plant.leftover() == ""
     assert not bed.snippet.exists()
+    assert plant.configuration() == server.start
+
+
+@pytest.mark.parametrize("again", ["undo_leftover", "undo_killed"])
+def test_an_undo_that_was_killed_between_the_file_and_the_reload_to_that_is_made_good(
+    server: Server, again: str
+) -> None:
+    """Nothing told of it any more: the trial stayed in force, and its run counted as undone."""
+    bed = server.bed
+    bed.attach().apply(server.to(0))
+    run = KILLED.format(room=server.room, attach=server.attach, point="change.reload", act="undo_leftover()")
+    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
+    assert not bed.snippet.exists()
+    plant, before = bed.attach(), server.generation()
+    assert "may still run with what was on trial" in plant.leftover()
+    getattr(plant, again)()
+    assert server.anew(before)
+    assert (plant.leftover(), bed.attach().leftover()) == ("", "")
     assert plant.configuration() == server.start
 
 

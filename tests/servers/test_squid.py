@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -290,6 +293,26 @@ def test_a_run_that_may_not_restart_says_so_when_it_undoes_what_only_a_start_rea
     worker = bed.worker()
     bed.attach().undo_leftover()
     assert not bed.snippet.exists() and bed.worker() == worker
+
+
+def test_what_only_a_start_reads_goes_back_too_where_an_undo_was_killed_before_its_reload(bed: Bed) -> None:
+    """By its files it had gone back, so that the worker was kept, and with it the trial."""
+    bed.attach(may_restart=True).apply({"memory_replacement_policy": 2})
+    worker = bed.worker()
+    killed = textwrap.dedent(f"""
+        import os, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants.squid import change
+        from trimtab.plants.squid.plant import Squid
+        change.reload = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        Squid.attach(SystemClock(), {bed.testbed.pid}, accept_lost=True, may_restart=True).undo_leftover()
+    """)
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert not bed.snippet.exists() and bed.worker() == worker
+    squid = bed.attach(may_restart=True)
+    assert squid.configuration()["memory_replacement_policy"] == 2
+    squid.undo_leftover()
+    assert (squid.configuration()["memory_replacement_policy"], bed.worker() == worker) == (0, False)
 
 
 def test_more_restarts_in_a_row_than_squids_master_bears_are_made_all_the_same(bed: Bed) -> None:

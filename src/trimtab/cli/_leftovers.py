@@ -291,7 +291,7 @@ def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration
     # A change that was cut may stand in a file and come into force with the server's next reload or start; one of
     # which the file has gone, as in an undo that was cut, may be in force until then.
     left, cut = part.leftover(), bool(_under_way(store, killed[0]))
-    if not (left and cut) and not _of_runs(store, killed, before):
+    if not (left and cut) and not part.not_loaded() and not _of_runs(store, killed, before):
         return {}
     part.undo_killed()
     part.check_permissions()

@@ -338,6 +338,10 @@ class Plant(ABC):
 
     def undo_leftover(self) -> None:
         """Undoes settings left by earlier runs."""
+    def not_loaded(self) -> str:
+        """That its server has not loaded what was put back in its files, in one line; empty where it has."""
+        return ""
+
         return
 
     def close(self) -> None:

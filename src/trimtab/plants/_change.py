@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
-from trimtab.plants import _own_file
+from trimtab.plants import _own_file, _unloaded
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
@@ -136,6 +136,8 @@ class Change(ABC, Generic[S]):
             previous = replace(self, texts=dict(reversed(self.present().items())))
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
+        if None in self.texts.values():  # what tells of the trial goes before that is out of force
+            _unloaded.mark(self.server.master, self.server.in_force)
         try:
             self._put(_REFUSED)
             self.test(expected)
@@ -145,7 +147,7 @@ class Change(ABC, Generic[S]):
                 raise ApplyRefused(str(error)) from None
             raise
         try:
-            return self.reloaded(expected)
+            notes = self.reloaded(expected)
         except (ApplyRefused, PlantGone) as error:  # no reload to take back
             self._go_back(previous, error, lambda: previous._put(_NOT_BACK))
             if isinstance(error, PlantGone) and (read := previous._read_meanwhile()):
@@ -156,6 +158,8 @@ class Change(ABC, Generic[S]):
             if isinstance(error, OSError | UsageError):
                 raise ApplyFailed(str(error)) from error
             raise
+        _unloaded.unmark(self.server.master)
+        return notes
 
     def undo(self) -> None:
         """Puts the texts in the files' places, and raises only after that where the server refuses its configuration.
@@ -165,12 +169,14 @@ class Change(ABC, Generic[S]):
                 not or could not be reloaded, or another that was started in its place may have read ours; the message
                 says which.
         """
+        _unloaded.mark(self.server.master, self.server.in_force)
         self._put(_NOT_BACK)
         there = False
         try:
             self.test({})
             there = True
             self.reloaded({})
+            _unloaded.unmark(self.server.master)
         except PlantGone as error:
             if read := self._read_meanwhile():
                 raise ApplyFailed(read) from None
@@ -212,7 +218,8 @@ class Change(ABC, Generic[S]):
 
     @property
     def _as_it_was(self) -> str:
-        return f"{', '.join(str(path) for path in self.texts if not self.hidden(path))} is as it was"
+        there = ", ".join(str(path) for path in self.texts if not self.hidden(path))
+        return f"{there or 'its configuration'} is as it was"
 
     @property
     def _by_hand(self) -> str:
@@ -251,6 +258,7 @@ class Change(ABC, Generic[S]):
             put()
         except ApplyFailed as error:
             raise NotBack(why, str(error), Debt(previous, self.texts)) from why
+        _unloaded.unmark(self.server.master)
 
 
 @dataclass(frozen=True)

@@ -213,16 +213,18 @@ class OwnFilePlant(ReloadedPlant):
         return None if before else ours.written
 
     def leftover(self) -> str:
-        """File left by an earlier run, in one line; empty for none."""
+        """File left by an earlier run, or an undo of it that was cut, in one line; empty for neither."""
+        if self._standing.written is not None:
+            return ""
         try:
             path = self.location()
             found = _own_file.leftover(_own_file.read(path) or "")
         except UsageError:
             return ""
-        return f"{path} is left from an earlier run" if found and self._standing.written is None else ""
+        return f"{path} is left from an earlier run" if found else self.not_loaded()
 
     def undo_leftover(self) -> None:
-        """Undoes earlier runs, back to the text before the first of them.
+        """Undoes earlier runs, back to the text before the first of them, also where that is there and not loaded.
 
         Raises:
             UsageError: it may not be done from here; the message says what is needed.
@@ -231,7 +233,7 @@ class OwnFilePlant(ReloadedPlant):
         path = self.location()
         text = _own_file.read(path)
         before = _own_file.before_all(text)
-        if before != text and self._standing.written is None:
+        if self._standing.written is None and (before != text or self.outdated()):
             self.permitted(accept_lost=True)  # as at the end of a run, whose reload waits for no leave either
             self.change({path: before}).undo()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Prepared, Readings, give_up
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.plants import _unloaded
 from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._returning_plant import ReturningPlant
@@ -102,6 +103,29 @@ class ReloadedPlant(ReturningPlant):
         Raises:
             UsageError: the configuration cannot be read.
         """
+
+    def not_loaded(self) -> str:
+        """That its files were put back and not loaded, as by an undo that was killed; empty where they are."""
+        master = self._server.master
+        said = f"{master} may still run with what was on trial: it has not loaded the files that were put back"
+        return "" if _unloaded.marked(master) is None else said
+
+    def outdated(self) -> bool:
+        """Whether the server may run with something else than its files say."""
+        return bool(self.not_loaded())
+
+    def undo_killed(self) -> None:
+        """Has the server load files that were put back and not loaded.
+
+        Raises:
+            UsageError: it may not be done from here, or the server would end; the message says what is needed.
+            ApplyFailed: the reload did not take.
+            PlantGone: it has ended.
+        """
+        if self.not_loaded():
+            self.check_reload(accept_lost=True)
+            self.change({}).undo()
+            self._chosen = self._previous = dict(self._server.in_force)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made, and that it loses nothing.

@@ -383,6 +383,21 @@ def test_the_trial_that_is_in_force_without_its_file_is_undone(
     assert (said.code, server.undone, server.at_start(2) if verb == "tune" else 10) == (0, 1, 10)
 
 
+def test_what_a_killed_undo_has_put_back_and_not_loaded_is_loaded_before_the_next_run(
+    trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in force is not known then: by the server's files it is as it was."""
+    killed_in_a_trial(trimtab, server)
+    server.values = dict(OPERATOR_S)
+    memory, owed = sys.modules["trimtab.plants.memory"].PLANT, ["it may still run with what was on trial"]
+    for name in ("leftover", "not_loaded"):
+        monkeypatch.setattr(memory, name, lambda plant: "".join(owed))
+    monkeypatch.setattr(memory, "undo_killed", lambda plant: owed.clear())
+    said = trimtab(*TUNE)
+    assert "run 1 was killed before its end; what it left is undone, in force again: workers 10" in said.err
+    assert (said.code, owed) == (0, [])
+
+
 def test_where_that_cannot_be_undone_an_undo_says_so_and_settles_nothing(
     trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

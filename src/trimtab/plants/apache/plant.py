@@ -14,7 +14,6 @@ from pathlib import Path
 from trimtab.core import Clock, Sensor
 from trimtab.errors import ApplyLater
 from trimtab.gate.server import shared_of
-from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants._master import Master
 from trimtab.plants._own_file import put_back
@@ -176,18 +175,10 @@ class Apache(OwnFilePlant):
         """
         return super().left_text(ours) and snippet.compose(ours.values, ours.original)
 
-    def undo_leftover(self) -> None:
-        """Undoes earlier runs, also one that was killed between the text from before it and the reload to that.
-
-        Raises:
-            UsageError: it may not be done from here; the message says what is needed.
-            ApplyFailed: the file is as it was, but the reload to it did not take.
-        """
-        super().undo_leftover()
-        path, apache = self.location(), self._server
-        if self._standing.written is None and apache.in_force != knobs.limits(apache.config).values:
-            apache.permitted()
-            self.change({path: _own_file.read(path)}).undo()
+    def outdated(self) -> bool:
+        """Whether Apache may run with something else than its files say."""
+        apache = self._server
+        return super().outdated() or apache.in_force != knobs.limits(apache.config).values
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""

@@ -237,25 +237,29 @@ class Nginx(ReloadedPlant):
             raise OperatorEdit(knob, theirs)
 
     def leftover(self) -> str:
-        """Files left by an earlier run, in one line; empty for none."""
+        """Files left by an earlier run, or an undo of it that was cut, in one line; empty for neither."""
+        if self._ledger.values:
+            return ""
         try:
             left = edits.leftovers(self._server.config)
         except UsageError:
             return ""
         names = ", ".join(str(path) for path in left if not edits.is_kept(path))
-        return f"{names} is left from an earlier run" if left and not self._ledger.values else ""
+        return f"{names} is left from an earlier run" if left else self.not_loaded()
+
+    def outdated(self) -> bool:
+        """Whether nginx may run with something else than its files say, as its number of processes tells too."""
+        nginx, knob = self._server, "worker_processes"
+        return super().outdated() or nginx.in_force[knob] != value_of(nginx.config, knob)
 
     def undo_leftover(self) -> None:
-        """Undoes earlier runs, back to the texts before the first of them.
-
-        Also one that was killed between these and the reload to them, as far as the number of processes tells.
+        """Undoes earlier runs, back to the texts before the first of them, also where these are there and not loaded.
 
         Raises:
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        nginx, knob = self._server, "worker_processes"
-        left = edits.leftovers(nginx.config)
-        if (left or nginx.in_force[knob] != value_of(nginx.config, knob)) and not self._ledger.values:
+        left = edits.leftovers(self._server.config)
+        if not self._ledger.values and (left or self.outdated()):
             self.change(left).undo()
 
     def undo_script(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants import _unloaded
 from trimtab.plants._included_files import Setting, changed_after
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._vetted import same_network, vet
@@ -67,7 +68,10 @@ class Attached(IncludedServer[Configuration]):
         self.program = Program.of(master)
         vet(master)
         self.loaded = self.read()
-        self.in_force = knobs.values(self.loaded)
+        # What only a start reads is still the trial's where a kill came between its file's going and the reload.
+        kept = _unloaded.marked(master) or {}
+        at_start = {name: kept[name] for name in knobs.AT_START if name in kept}
+        self.in_force = {**knobs.values(self.loaded), **at_start}
         self._worker = master.worker()
         self.rooms = rooms(self._worker)
         # Somebody's reload may be under way, in which it listens nowhere for a moment.
