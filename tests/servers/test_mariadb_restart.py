@@ -134,6 +134,26 @@ def test_where_a_restart_would_empty_a_table_in_memory_no_run_that_restarts_begi
 
 def test_where_a_restart_would_let_clients_write_no_run_that_restarts_begins(run: Run) -> None:
     plant = run.attach()
+def test_the_restart_at_a_runs_end_or_in_an_undo_empties_no_table_in_memory_that_came_meanwhile(run: Run) -> None:
+    plant = run.attach()
+    plant.apply({"thread_stack": STACK, "max_connections": 201})
+    before = run.pid
+    run.bed.sql("CREATE DATABASE web", "CREATE TABLE web.sessions (id INT) ENGINE=MEMORY")
+    run.bed.sql("INSERT INTO web.sessions VALUES (1)")
+    with pytest.raises(ApplyLater, match=r"table web\.sessions is in memory .* would empty it"):
+        plant.restore()
+    plant.close()
+    later = run.attach()
+    with pytest.raises(ApplyLater, match=r"table web\.sessions is in memory"):
+        later.undo_leftover()
+    assert (run.pid, run.bed.values()) == (before, DEBIAN), "what takes no restart is as it was"
+    run.bed.sql("ALTER TABLE web.sessions ENGINE=InnoDB")
+    later.undo_leftover()
+    assert run.bed.sql("SELECT COUNT(*), @@GLOBAL.thread_stack FROM web.sessions") == ((1, 299008),)
+    assert run.pid != before and not run.snippet.exists()
+    later.close()
+
+
     run.bed.sql("SET GLOBAL read_only = ON")
     with pytest.raises(UsageError, match=r"read_only was set while MariaDB ran, and a restart would let clients"):
         plant.check_permissions()

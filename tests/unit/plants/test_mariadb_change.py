@@ -484,7 +484,7 @@ def test_where_no_requests_can_be_held_back_a_change_is_refused_and_what_was_bef
 
 def test_our_file_that_somebody_has_edited_is_left_alone_also_after_a_failure(tmp_path: Path) -> None:
     restarts = Restarts(
-        SimpleNamespace(no_backup=lambda changed: ExitStack()),  # type: ignore[arg-type]
+        SimpleNamespace(no_backup=lambda changed: ExitStack(), require_tables_kept=dict),  # type: ignore[arg-type]
         Service(World(tmp_path)),  # type: ignore[arg-type]
         FakeClock(),
         lambda: None,

@@ -9,7 +9,9 @@ import pytest
 from tests.unit.plants.test_mariadb_change import (
     BASE,
     STACK,
+    START,
     Front,
+    Killed,
     World,
     attach,
     begun,
@@ -21,6 +23,37 @@ from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.plant import Mariadb
 
 __all__ = ["fresh"]
+
+
+@pytest.mark.parametrize("end", ["restore", "undo_leftover"])
+def test_a_kill_at_any_step_of_a_way_back_is_made_good_by_the_next_trimtab(
+    fresh: Callable[[], World], end: str
+) -> None:
+    """Between our file's going and the restart to that nothing told of it any more."""
+
+    def tried() -> tuple[World, Mariadb]:
+        world = fresh()
+        plant = attach(world)
+        plant.apply({"max_connections": 201, "thread_stack": STACK})
+        after = plant if end == "restore" else attach(world)
+        world.fail()
+        return world, after
+
+    world, plant = tried()
+    getattr(plant, end)()
+    gone = 0
+    for step in range(1, world.steps + 1):
+        world, plant = tried()
+        world.fail(step, how="kill")
+        with pytest.raises(Killed):
+            getattr(plant, end)()
+        world.killed = False
+        after, ours = attach(world), {name for name, value in world.values().items() if value != BASE[name]}
+        gone += "thread_stack" in ours and not world.snippet.exists()
+        assert {name for name in ours if name in after.leftover()} == ours, f"step {step}"
+        after.undo_leftover()
+        assert (world.state(), after.leftover()) == (START, ""), f"step {step}"
+    assert gone, "between the two"
 
 
 def test_where_nothing_was_left_nothing_is_said(fresh: Callable[[], World]) -> None:

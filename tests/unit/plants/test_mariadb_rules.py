@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.plants.test_mariadb_change import BASE, MORE, STACK, Link, World, attach, fresh
+from tests.unit.plants.test_mariadb_change import BASE, MORE, STACK, START, Link, World, attach, fresh
 from trimtab.core.memory import MIB, Room
-from trimtab.errors import ApplyRefused, OperatorEdit
+from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.plant import Mariadb
 
@@ -213,3 +213,24 @@ def test_what_a_restart_would_lose_since_the_run_began_hinders_a_trial_and_no_wa
     assert world.restarts == 1
     plant.apply({"thread_stack": BASE["thread_stack"]})
     assert world.restarts == 2
+
+
+def test_no_restart_back_to_what_was_there_empties_a_table_in_memory(fresh: Callable[[], World]) -> None:
+    """One that was made while the run went on was emptied at its end, or by an undo, without a word."""
+    world = fresh()
+    plant = attach(world)
+    plant.apply({"thread_stack": MORE, "max_connections": 201})
+    world.in_memory = (("web", "sessions"),)
+    said = r"table web\.sessions is in memory .* would empty it: .*'trimtab runs undo' restarts"
+    with pytest.raises(ApplyLater, match=said):
+        plant.apply({name: BASE[name] for name in ("thread_stack", "max_connections")})
+    with pytest.raises(ApplyLater, match=said):
+        plant.restore()
+    assert world.values()["max_connections"] == BASE["max_connections"], "which takes no restart"
+    later = attach(world)
+    with pytest.raises(ApplyLater, match=said):
+        later.undo_leftover()
+    assert world.restarts == 1 and world.snippet.exists()
+    world.in_memory = ()
+    later.undo_leftover()
+    assert (world.state(), later.leftover(), world.restarts) == (START, "", 2)

@@ -226,15 +226,33 @@ class Attached:
             PlantError: it did not answer.
             PlantGone: it has ended.
         """
-        for schema, name in self._answered(lambda: shaped(self.link.ask(_IN_MEMORY), 2))[:1]:
+        if table := self._in_memory():
             raise UsageError(
-                f"table {printable(f'{schema}.{name}')} is in memory (ENGINE=MEMORY), and a restart would empty it: "
-                "tune without --allow-restart, or give it another engine"
+                f"table {table} is in memory (ENGINE=MEMORY), and a restart would empty it: tune without "
+                "--allow-restart, or give it another engine"
             )
         if str(self.set_live().get("read_only", 0)) not in ("0", "OFF"):
             raise UsageError(
                 "read_only was set while MariaDB ran, and a restart would let clients write until it is set again: "
                 "tune without --allow-restart, or write it in MariaDB's files and restart it"
+            )
+
+    def require_tables_kept(self) -> None:
+        """Makes sure that a restart back to what was there empties no table in memory that this account sees.
+
+        Raises:
+            ApplyLater: it does, or it is not known.
+        """
+        try:
+            table = self._in_memory()
+        except PlantGone:
+            return  # and so have the tables
+        except PlantError as error:
+            raise ApplyLater(str(error)) from (error.__cause__ or error)
+        if table:
+            raise ApplyLater(
+                f"table {table} is in memory (ENGINE=MEMORY), and the restart back to what was there would empty it: "
+                "drop it or give it another engine, then 'trimtab runs undo' restarts"
             )
 
     def replicates(self) -> tuple[bool, bool]:
@@ -306,15 +324,16 @@ class Attached:
         now = self._globals([name for name in values if name not in since and name not in _KEPT])
         return {name: values[name] for name in now if self._plain(name, values[name]) != self._plain(name, now[name])}
 
-    def has_read(self, name: str) -> bool:
-        """Whether a value in force was read, when MariaDB was started, in a file of this name.
+    def read_from(self, name: str) -> list[str]:
+        """The variables whose value in force was read, when MariaDB was started, in a file of this name.
 
         Raises:
             PlantError: it did not answer.
             PlantGone: it has ended.
         """
         asked = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE_PATH LIKE %s"
-        return bool(self._answered(lambda: self.link.ask(asked, (f"%/{name}",))))
+        rows = self._answered(lambda: shaped(self.link.ask(asked, (f"%/{name}",)), 1))
+        return [variables.named(one) for (one,) in rows]
 
     def set_again(self, values: Mapping[str, object]) -> list[str]:
         """Sets again the variables that a restart has forgotten, in a minute or two at most.
@@ -345,6 +364,11 @@ class Attached:
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
         self.link.close()
+
+    def _in_memory(self) -> str:
+        """A table in memory, which a restart would empty; empty where this account sees none."""
+        rows = self._answered(lambda: shaped(self.link.ask(_IN_MEMORY), 2))
+        return printable(".".join(map(str, rows[0]))) if rows else ""
 
     def _globals(self, names: Sequence[str]) -> dict[str, object]:
         """The global values of variables."""

@@ -221,8 +221,7 @@ class Mariadb(ReturningPlant):
         try:
             if self._restarts is not None and self._fixed(moved):
                 self._restarts.permitted()
-                if not self.goes_back({**now, **moved}):
-                    self._restarts.require_harmless()
+                self._restarts.require_harmless(back=self.goes_back({**now, **moved}))
             live = {name: value for name, value in moved.items() if name not in self._fixed(moved)}
             with self._mariadb.no_backup(moved):
                 journal = self._journal().with_values(now, live)

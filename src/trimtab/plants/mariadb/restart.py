@@ -16,16 +16,7 @@ from pathlib import Path
 
 from trimtab import own
 from trimtab.core import Clock, give_up
-from trimtab.errors import (
-    ApplyFailed,
-    ApplyLater,
-    ApplyRefused,
-    NotMeasured,
-    PlantError,
-    PlantGone,
-    TrimtabError,
-    UsageError,
-)
+from trimtab.errors import ApplyFailed, ApplyLater, ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._program import ask
 from trimtab.plants.mariadb import knobs
@@ -166,14 +157,21 @@ class Restarts:
             )
         _own_file.writable(self.path, self.written)
 
-    def require_harmless(self) -> None:
+    def require_harmless(self, back: bool = False) -> None:
         """Makes sure that a restart loses no data, and has a replica go on as it does now.
+
+        Args:
+            back: True for one that brings back what was there, to which no more matters than the data.
 
         Raises:
             UsageError: it does not.
+            ApplyLater: the same of a way back.
             PlantError: it did not answer.
             PlantGone: it has ended.
         """
+        if back:
+            self.attached.require_tables_kept()
+            return
         self.attached.require_data_kept()
         runs, stopped = self.attached.replicates()
         if not (runs or stopped):
@@ -246,12 +244,13 @@ class Restarts:
         Raises:
             UsageError: somebody has edited our file, which is left alone, or it cannot be put back.
             OSError: it cannot be put back.
-            ApplyLater: a backup is under way; nothing was put back.
+            ApplyLater: a backup is under way, or a table is in memory; nothing was put back.
             ApplyFailed: MariaDB did not come back.
         """
         if self.written is None and not self.stale:
             return ()
         with self._no_backup():
+            self.require_harmless(back=True)
             self.stale = True
             self.put_file_back()
         return self.restart()
@@ -288,10 +287,11 @@ class Restarts:
         )
 
     def left(self) -> dict[str, str]:
-        """Variables that a file of an earlier run sets, as MariaDB writes them; empty where there is none."""
-        text = _own_file.read(self.path) or ""
-        found = _own_file.leftover(text) if self.written is None else None
-        return {} if found is None else dict(_SET.findall(text))
+        """Variables that an earlier run's file sets, as MariaDB writes them; "" where it is gone and was read."""
+        text = _own_file.read(self.path) if self.written is None else ""
+        if text is None:
+            return dict.fromkeys(self.attached.read_from(NAME), "")
+        return dict(_SET.findall(text)) if _own_file.leftover(text) else {}
 
     def _left_in_force(self) -> dict[str, str]:
         """Those of them that are in force: what a run that was killed before its restart has left there is not.
@@ -318,17 +318,19 @@ class Restarts:
     def undo_left(self) -> None:
         """Sets again what earlier runs made MariaDB forget, removes their file, and restarts where that was read.
 
-        What is in force need not be what the file says: a run may have been killed between the two.
+        What is in force need not be what the file says: a run, or an undo, may have been killed between the two.
 
         Raises:
-            ApplyLater: it has to be restarted, and a backup is under way; the file stays.
+            ApplyLater: it has to be restarted, and a backup is under way, or a table is in memory; the file stays.
             ApplyFailed: MariaDB did not come back, or does not take what was set before.
         """
         lost = self.attached.set_again(self.forgotten())
         self.live.settled()
         if self.left():
-            read = self.attached.has_read(NAME)
+            read = self.attached.read_from(NAME)
             with self._no_backup() if read else contextlib.nullcontext():
+                if read:
+                    self.require_harmless(back=True)
                 _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
             if read:
                 self.restart()
@@ -400,10 +402,9 @@ class Restarts:
 
     @contextlib.contextmanager
     def _no_backup(self, forgets: Mapping[str, object] | None = None) -> Iterator[None]:
-        """No backup that a restart would end is under way meanwhile; of a MariaDB that has ended none is.
+        """No backup that a restart would end is under way meanwhile, and what one that begins then forgets is known.
 
-        Args:
-            forgets: what a restart that begins then forgets, which is written down; None for none.
+        Of a MariaDB that has ended there is none.
 
         Raises:
             ApplyLater: one is, or it is not known; or nothing can be written down.
@@ -414,7 +415,7 @@ class Restarts:
                     stack.enter_context(self.attached.no_backup(knobs.AT_RESTART))
                 if forgets is not None:
                     self.live.keep(self.attached.server, forgets)
-            except (NotMeasured, UsageError) as error:
+            except TrimtabError as error:
                 raise ApplyLater(str(error)) from error
             yield
 
