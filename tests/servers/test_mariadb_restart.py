@@ -74,6 +74,8 @@ def test_what_needs_a_restart_gets_one_and_what_was_set_live_outlives_it(run: Ru
     assert run.bed.sql("SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.thread_stack") == ((32 << 20, STACK),)
     assert any("the restart ended" in note for note in applied.notes)
     assert plant.configuration() == applied.configuration
+    with contextlib.closing(run.attach()) as other:
+        assert other.known_by == plant.known_by != "", "by which another run finds this one"
     for sensor in plant.sensors():
         sensor.begin()
     time.sleep(0.05)
@@ -132,8 +134,6 @@ def test_where_a_restart_would_empty_a_table_in_memory_no_run_that_restarts_begi
         one.close()
 
 
-def test_where_a_restart_would_let_clients_write_no_run_that_restarts_begins(run: Run) -> None:
-    plant = run.attach()
 def test_the_restart_at_a_runs_end_or_in_an_undo_empties_no_table_in_memory_that_came_meanwhile(run: Run) -> None:
     plant = run.attach()
     plant.apply({"thread_stack": STACK, "max_connections": 201})
@@ -154,6 +154,8 @@ def test_the_restart_at_a_runs_end_or_in_an_undo_empties_no_table_in_memory_that
     later.close()
 
 
+def test_where_a_restart_would_let_clients_write_no_run_that_restarts_begins(run: Run) -> None:
+    plant = run.attach()
     run.bed.sql("SET GLOBAL read_only = ON")
     with pytest.raises(UsageError, match=r"read_only was set while MariaDB ran, and a restart would let clients"):
         plant.check_permissions()

@@ -124,7 +124,8 @@ def alone(plant: Plant, since_ns: int | None) -> Iterator[bool]:
     as_then = last_turn_ns() == since_ns
     try:
         for part in (part for part in plant.parts or (plant,) if part.pid is not None):
-            path = directory / f"{part.name}-{part.pid}-{start_of(part.pid or 0)}"
+            which = part.known_by or f"{part.pid}-{start_of(part.pid or 0)}"
+            path = directory / f"{part.name}-{which}"
             if path in locks:
                 continue  # another pool of the same server
             alike = as_then and not os.path.lexists(path)  # that of one that was killed is there and not held

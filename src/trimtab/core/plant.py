@@ -112,6 +112,7 @@ class Plant(ABC):
         parts: the plants that it is made of; none where it is one by itself.
         in_front: the plants of a stack that pass requests on to this one, the nearest first.
         pid: process id of its server; None where it has none.
+        known_by: what tells its server from others where a change may start it anew; empty where its process does.
         node: the machine it is on; empty for the one that trimtab runs on.
         tier: its name in a user's stack; empty elsewhere.
         extras: entries of a run's plan, by which `from_arguments` finds it again as `args.extras`.
@@ -128,6 +129,7 @@ class Plant(ABC):
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
     clock: Clock
     pid: int | None = None
+    known_by: str = ""
     _knobs: Mapping[str, Knob] = MappingProxyType({})
     _sensors: tuple[Sensor, ...] | None = None
     node: str = ""
@@ -336,12 +338,12 @@ class Plant(ABC):
         """Settings left by an earlier run, in one line; empty for none."""
         return ""
 
-    def undo_leftover(self) -> None:
-        """Undoes settings left by earlier runs."""
     def not_loaded(self) -> str:
         """That its server has not loaded what was put back in its files, in one line; empty where it has."""
         return ""
 
+    def undo_leftover(self) -> None:
+        """Undoes settings left by earlier runs."""
         return
 
     def close(self) -> None:

@@ -211,6 +211,20 @@ def test_a_run_that_is_stored_elsewhere_is_found_too(
     assert trimtab(*words).code == 0, "it has ended"
 
 
+def test_a_server_that_a_run_has_started_anew_is_found_too_where_that_is_stored_elsewhere(
+    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A MariaDB that was restarted by the one has another process than the lock was named after."""
+    assert trimtab(*TUNE).code == 0
+    monkeypatch.setattr("trimtab.cli._leftovers._ENDING_S", 0.0)
+    monkeypatch.setattr(MemoryPlant, "known_by", "fe01-7")
+    with alone(sys.modules["trimtab.plants.memory"].PLANT(), last_turn_ns()):
+        monkeypatch.setattr(MemoryPlant, "pid", 8)
+        said = trimtab(*TUNE)
+    assert (said.code, said.err) == (2, "trimtab: another trimtab changes memory (pid 8): end it first\n")
+    assert trimtab(*TUNE).code == 0, "it has ended"
+
+
 def test_a_run_that_is_just_ending_is_waited_for_and_what_it_had_on_trial_is_not_taken_for_the_operators(
     server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
 from trimtab.plants.mariadb.live import Live
-from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.plants.mariadb.process import MariadbServer, data_of
 from trimtab.plants.mariadb.restart import Restarts, Service
 from trimtab.plants.mariadb.status import OURS, MariadbStatus
 from trimtab.sensors.held_back import HeldBack
@@ -66,6 +66,7 @@ class Mariadb(ReturningPlant):
     ) -> None:
         self.clock = clock
         self.pid: int = attached.server.pid
+        self.known_by = data_of(self.pid)
         self._mariadb = attached
         self._server = attached.server
         self._journals = journals
