@@ -10,11 +10,12 @@ more came than it shows, and it is not known.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured
+from trimtab.sensors.held_back import Held
 
 Seen = TypeVar("Seen")
 
@@ -52,6 +53,7 @@ class Standstill:
         self.waited_s: float | None = 0.0
         self._clock = clock
         self._began_s: float | None = None
+        self._over = False
         self._last_s = 0.0
         self._before = self._more = 0
         self._queue: Queue | None = None
@@ -70,7 +72,7 @@ class Standstill:
         """The first request can begin."""
         assert self._began_s is not None
         self.look()
-        self.duration_s = self._clock.now_s() - self._began_s
+        self.duration_s, self._over = self._clock.now_s() - self._began_s, True
 
     def look(self) -> None:
         """Counts what waits."""
@@ -88,9 +90,20 @@ class Standstill:
         return seen
 
     def close(self) -> None:
-        """Closes the queue."""
+        """Closes the queue; in a reload that has failed it ends here as far as is known."""
+        if self._began_s is not None and not self._over:
+            self.end()
         if self._queue is not None:
             self._queue.close()
+
+    @contextlib.contextmanager
+    def counted(self, server: Held) -> Iterator[None]:
+        """Closes it in the end, and counts it for a server, also where the reload fails."""
+        try:
+            yield
+        finally:
+            self.close()
+            server.held_s += self.duration_s
 
     def _length(self) -> int:
         """Connections that wait now; what cannot be known is not known from then on."""

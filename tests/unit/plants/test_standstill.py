@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests._memory_plant import FakeClock
-from trimtab.errors import NotMeasured
+from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants._standstill import Standstill
 
 
@@ -70,6 +72,22 @@ def test_where_the_queue_cannot_be_seen_the_standstill_still_has_a_length_and_be
     made.close()
     assert made.duration_s == pytest.approx(0.3)
     assert made.waited_s is None
+
+
+def test_that_of_a_reload_that_fails_is_counted_too() -> None:
+    """It was in no budget of harm, though the longest are those in which no new worker comes."""
+    clock, server = FakeClock(), SimpleNamespace(held_s=1.0)
+    for standstill_s in (20.0, 5.0, 0.0):
+        made = Standstill(clock, Waiting)
+        with pytest.raises(ApplyFailed), made.counted(server):
+            if standstill_s:
+                made.begin()
+            clock.sleep(standstill_s or 7.0)
+            if standstill_s == 5.0:
+                made.end()
+                clock.sleep(3.0)
+            raise ApplyFailed("no new worker")
+    assert server.held_s == 1.0 + 20.0 + 5.0
 
 
 def test_a_look_before_it_counts_nothing() -> None:

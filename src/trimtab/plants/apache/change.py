@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -48,7 +47,7 @@ class Change(_change.Change[Attached]):
         """
         apache = self.server
         standstill = Standstill(self.clock, lambda: Queues(apache.listeners, apache.master.pid))
-        with contextlib.closing(standstill):
+        with standstill.counted(apache):
             pipes = quiet(apache.master, self.clock)
             try:
                 stuck = self._make_room(limits(apache.config).max_request_workers, standstill, not expected)
@@ -62,7 +61,7 @@ class Change(_change.Change[Attached]):
                 raise
             patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * apache.reading_s)
             seen = reload(apache.master, self.clock, patience, standstill, pipes)
-        apache.standstill, apache.held_s = standstill, apache.held_s + standstill.duration_s
+        apache.standstill = standstill
         apache.read_running()
         wanted, running = expected.get("max_request_workers", 0), apache.in_force["max_request_workers"]
         if running == apache.limits.server_limit * apache.limits.threads_per_child < wanted:

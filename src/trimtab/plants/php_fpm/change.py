@@ -39,7 +39,7 @@ class Change(IncludedChange[Attached]):
         busy = self._busy()
         patience = replace(self.patience, reload_s=self.patience.reload_s + 2 * fpm.reading_s)
         standstill = Standstill(self.clock, self._queue)
-        with contextlib.closing(standstill):
+        with standstill.counted(fpm):
             running = reload(
                 fpm.master,
                 fpm.pool,
@@ -51,7 +51,6 @@ class Change(IncludedChange[Attached]):
                 standstill,
             )
         fpm.standstill = standstill
-        fpm.held_s += standstill.duration_s
         fpm.reloaded()
         self.require(expected)
         most = fpm.in_force["max_children"]

@@ -40,8 +40,10 @@ class Change(IncludedChange[Attached]):
         stale = [name for name in knobs.AT_START if self.server.in_force[name] != wanted[name]]
         if stale and self.may_restart:
             began_s = self.clock.now_s()
-            notes += restart(self.server.master, self.clock, self.patience)
-            self.server.held_s += self.clock.now_s() - began_s
+            try:
+                notes += restart(self.server.master, self.clock, self.patience)
+            finally:
+                self.server.held_s += self.clock.now_s() - began_s
             self.server.reloaded()
         elif stale:
             notes += (f"{' and '.join(sorted(stale))} come into force when Squid is restarted",)
