@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.errors import StoreError
+from trimtab.errors import StoreError, UsageError
 from trimtab.trust import printable
 
 _STEP_S = 0.02
@@ -88,10 +88,15 @@ def alone(path: Path) -> Iterator[None]:
     Raises:
         StoreError: another process holds the lock.
     """
+    there = path.exists()
     lock = opened(path)
     try:
         if not locked(lock):
             raise StoreError(f"{printable(os.fspath(path))} is locked by another process")
         yield
+    except UsageError:  # what it was made for is no store
+        if not there:
+            path.unlink(missing_ok=True)
+        raise
     finally:
         os.close(lock)

@@ -296,9 +296,11 @@ def test_a_newer_store_is_refused(path: Path) -> None:
 def test_a_file_that_is_no_store_is_refused_and_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("a letter to a friend, long enough to be looked at as a database header\n" * 10)
-    with pytest.raises(UsageError, match="is no run store: name another file by --store"):
-        Store(path)
+    for create in (False, True):
+        with pytest.raises(UsageError, match="is no run store: name another file by --store"):
+            Store(path, create)
     assert path.read_text().startswith("a letter")
+    assert list(path.parent.iterdir()) == [path], "no lock is left beside it"
 
 
 @pytest.mark.parametrize("version", [0, 2, VERSION])
