@@ -140,6 +140,24 @@ def test_php_ini_and_a_link_that_came_since_the_last_reload_are_told(
     assert apache.config and apache._pending() == link
 
 
+def test_a_site_that_was_disabled_since_the_last_reload_is_told(
+    apache: Attached, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only its directory tells; what goes from our file's directory may be that."""
+    root = apache.origin.server_root
+    sites = root / "sites-enabled"
+    sites.mkdir()
+    (sites / "site.conf").write_text("Timeout 9\n")
+    (root / "main.conf").write_text("".join(f"Include {name}/*.conf\n" for name in (sites.name, "a.conf.d")))
+    monkeypatch.setattr(Attached, "generations", lambda self: Generations((1,), ()))
+    began = loaded_now()
+    monkeypatch.setattr(processes, "start_of", lambda pid: began)
+    (root / "a.conf.d" / OURS).unlink()
+    assert apache.config and apache._pending() is None
+    (sites / "site.conf").unlink()
+    assert apache.config and apache._pending() == sites
+
+
 def test_a_change_waits_until_php_ini_is_loaded_as_edited(apache: Attached) -> None:
     root = apache.origin.server_root
     ini = root / "php" / "php.ini"

@@ -211,7 +211,9 @@ class Attached:
                 f"MaxRequestWorkers is {running} in the running Apache and {filed} in its files: they were {why}"
             )
         elif edited is not None:
-            self._say(f"{edited} was changed after Apache last read it: a reload by trimtab brings it into force")
+            gone = f"files may have been taken out of {edited} since Apache last read it"
+            what = gone if edited.is_dir() else f"{edited} was changed after Apache last read it"
+            self._say(f"{what}: a reload by trimtab brings it into force")
         self.in_force = values
 
     def _say(self, note: str) -> None:
@@ -219,12 +221,13 @@ class Attached:
             self.notes.append(note)
 
     def _pending(self) -> Path | None:
-        """A file that was changed after the present generation was started.
+        """A file that was changed after the present generation was started, or a directory, as by a2dissite.
 
         PHP's own files too, which mod_php reads in a reload. Not ours as a run has left it: that differs from what
-        was loaded in StartServers alone.
+        was loaded in StartServers alone; nor the directory of that.
         """
-        return self._changed(one for one in self._config.read() if not (one.is_dir() or snippet.is_lasting(one)))
+        ours, read = snippet.places(self._config), sorted(self._config.read(), key=Path.is_dir)
+        return self._changed(one for one in read if not (one in ours or snippet.is_lasting(one)))
 
     def _changed(self, paths: Iterable[Path]) -> Path | None:
         """One that was changed after the present generation was started; of worker processes the first tells."""

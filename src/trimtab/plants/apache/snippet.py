@@ -62,6 +62,11 @@ def location(origin: Origin, configuration: Configuration, chosen: Path | None, 
     return first_location(found, chosen, NAME, lambda path: _overridden(origin, path, values), mend)
 
 
+def places(configuration: Configuration) -> set[Path]:
+    """The directories in which our file is, or would be put first: what comes and goes there may be that."""
+    return {*directories(configuration)[:1], *(path.parent for path in configuration.files if path.name == NAME)}
+
+
 def directories(configuration: Configuration) -> list[Path]:
     """The included directories in which our file's name would be read, best first: the last, but sites after all."""
     found: list[Path] = []
