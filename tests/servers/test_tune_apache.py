@@ -90,8 +90,9 @@ def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: P
     arguments = tune(bed, path, "--duration", "10m")
     said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {START}, "the limit was not moved")
     assert (said.returncode, said.stderr) == (INTERRUPTED, "")
-    # The last one may be where it began: this controller goes up and down.
-    last = applied(path, KNOB)[-1]
+    # The last one may be where it began: this controller goes up and down. The run puts back by itself what seemed
+    # to be worse than the start, too, which a busy machine can make so.
+    last = START if Store(path).run(1).restored else applied(path, KNOB)[-1]
     assert workers(bed) == last
     require_serving(bed)
     kept = [file.read_text(encoding="utf-8") for file in bed.snippet_directory.iterdir()]

@@ -19,6 +19,7 @@ from trimtab.gate import run_directory
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
 from trimtab.plants.nginx.process import Master, serving
+from trimtab.store import Store
 from trimtab.testbed import nginx_config
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.nginx_config import NginxSpec
@@ -55,7 +56,8 @@ def test_a_run_moves_the_processes_and_undo_puts_the_file_back_to_the_byte(bed: 
     said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {start}, "the processes were not moved")
     assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     assert "a reload closes idle kept connections" in said.stdout
-    assert bed.processes() == applied(path, KNOB)[-1]
+    # The run puts back by itself what seemed to be worse than the start, which a busy machine can make so.
+    assert bed.processes() == (start if Store(path).run(1).restored else applied(path, KNOB)[-1])
     undone(path)
     assert bed.files() == before
     assert bed.processes() == start

@@ -70,8 +70,10 @@ def test_a_run_moves_max_children_and_undo_puts_it_back(bed: Bed, path: Path) ->
     arguments = tune(bed, path, "--duration", "10m")
     said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {DEBIAN[KNOB]}, "the limit was not moved")
     assert (said.returncode, said.stderr) == (128 + signal.SIGINT, "")
-    assert limit(bed, path) == applied(path, KNOB)[-1]
-    assert bed.snippet.exists()
+    # The run puts back by itself what seemed to be worse than the start, which a busy machine can make so.
+    restored = Store(path).run(1).restored
+    assert limit(bed, path) == (DEBIAN[KNOB] if restored else applied(path, KNOB)[-1])
+    assert bed.snippet.exists() != restored
     undone(path)
     assert not bed.snippet.exists()
     assert limit(bed, path) == DEBIAN[KNOB]
