@@ -361,9 +361,8 @@ class Restarts:
 
     def script(self) -> list[str]:
         """The lines of a shell script that undo our changes or an earlier run's; none where there are none."""
-        text = _own_file.read(self.path)
+        text, again = _own_file.read(self.path), f"systemctl restart {shlex.quote(self.service.unit)}"
         before = self.original if self.written is not None else _own_file.before_all(text)
-        again = f"systemctl restart {shlex.quote(self.service.unit)}"
         return [] if text == before else [_own_file.put_back(self.path, before), again]
 
     def _to_set_again(self) -> tuple[Mapping[str, object], Mapping[str, object], int]:
