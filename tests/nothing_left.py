@@ -22,7 +22,7 @@ from trimtab import processes
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(command: list[str], grace_s: float = 10.0) -> int:
+def main(command: list[str], grace_s: float = 60.0) -> int:
     """Runs the command, and ends what is left of it.
 
     Args:

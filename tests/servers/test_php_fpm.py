@@ -330,8 +330,8 @@ def test_the_workers_of_a_pool_may_be_of_any_user() -> None:
 
 def test_no_worker_outlives_a_private_one_whose_master_was_killed() -> None:
     with private() as bed:
+        until(lambda: len(children(bed.testbed.pid)) == DEBIAN["start_servers"], "not all have begun")
         workers = children(bed.testbed.pid)
-        assert len(workers) == DEBIAN["start_servers"]
         os.kill(bed.testbed.pid, signal.SIGKILL)
         until(lambda: not bed.testbed.running(), "the master did not end")
     assert not [worker for worker in workers if start_of(worker) is not None]

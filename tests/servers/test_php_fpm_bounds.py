@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_fpm import Bed, private
+from tests.servers._private_fpm import Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.plants.php_fpm.attached import Attached
@@ -48,14 +48,14 @@ def test_a_pool_is_not_led_beyond_what_process_max_leaves_it() -> None:
         assert limit.domain.maximum == 5 and not any("never has more" in note for note in one.notes)
         assert limit.domain.limited_by == "process.max = 9 is for all pools together, and the others start with 4"
         one.apply({"max_children": 5})
-        assert (bed.workers(), of(bed, "two").workers()) == (5, 4)
+        until(lambda: (bed.workers(), of(bed, "two").workers()) == (5, 4), "the pools have others")
         one.restore()
 
 
 def test_a_pool_that_gets_fewer_workers_than_it_may_have_is_changed_all_the_same_and_that_is_said() -> None:
     with bounded(9, 6) as bed:
         second = of(bed, "two")
-        assert (bed.workers(), second.workers()) == (6, 3)
+        until(lambda: (bed.workers(), second.workers()) == (6, 3), "the pools have others")
         two = second.attach()
         said = "process.max = 9 is for all pools together, and the others start with 6"
         assert f"pool two never has more than 3 of 6 workers: {said}" in two.notes

@@ -125,9 +125,11 @@ def test_a_run_does_not_wait_for_a_terminal_that_takes_nothing(shown: str, tmp_p
     )
     os.close(its)
     try:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while _windows(path) < MORE_THAN_A_PIPE_HOLDS:
-            assert time.monotonic() < deadline_s, f"it stands still after {_windows(path)} windows"
+        seen, deadline_s = -1, 0.0
+        while (now := _windows(path)) < MORE_THAN_A_PIPE_HOLDS:
+            if now > seen:
+                seen, deadline_s = now, time.monotonic() + PATIENCE_S
+            assert time.monotonic() < deadline_s, f"it stands still after {now} windows"
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
     finally:
