@@ -7,6 +7,7 @@ HOME, and asks a program of PATH for them. Figures shall look the same wherever 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 
@@ -41,6 +42,7 @@ def _at_home() -> Iterator[None]:
                 os.environ.pop(name, None)
 
 
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # not of the fonts' cache, which takes a slow machine seconds
 with _at_home():
     import matplotlib
     from matplotlib import rc_context

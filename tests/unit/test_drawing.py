@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from matplotlib.font_manager import FontManager
 
 from tests._stranger import STRANGER, his_directory, needs_root, plant_modules
 from trimtab import drawing
@@ -41,6 +44,15 @@ def loaded(where: Path, **environment: str) -> list[str]:
 def test_settings_of_the_working_directory_are_not_read(tmp_path: Path) -> None:
     plant_settings(tmp_path)
     assert loaded(tmp_path)[:2] == [os.fspath(tmp_path), "False"]
+
+
+def test_fonts_that_take_long_are_no_line_beside_ours(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert drawing.Figure()
+    monkeypatch.setattr(threading, "Timer", lambda _, says: SimpleNamespace(start=says, cancel=lambda: None))
+    FontManager()
+    assert not caplog.records
 
 
 @needs_root
