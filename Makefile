@@ -8,6 +8,8 @@ bin := .venv/bin
 pytest := $(bin)/python tests/nothing_left.py $(bin)/pytest -q
 # Images of containers forbid it: then each process of the tests, each `trimtab` that they start too, compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
+# By itself numpy has a thread for each further CPU, which turns in circles for a while after each product: trimtab has none either.
+export OPENBLAS_NUM_THREADS ?= 1
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
 	native/Cargo.toml native/Cargo.lock
 stamp := .venv/.setup-stamp
