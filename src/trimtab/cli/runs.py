@@ -91,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
             case "replay":
                 return _replay(store, store.run(args.id))
             case "resume":
-                return _resume(args, store.run(args.id))
+                killed = store.run(args.id)
+                store.close()  # opened once more in this process it has no lock, and who closes it next takes its log
+                return _resume(args, killed)
             case _:
                 return _undo(args, store, store.run(args.id))
 

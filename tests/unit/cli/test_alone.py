@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,9 +38,8 @@ def goes_on(store: Path, alive: bool = True) -> None:
     here = identify(os.getpid())
     assert here is not None
     ticks = here.start_ticks if alive else 1
-    Store(store).execute(
-        "UPDATE runs SET status = 'running', finished = NULL, pid_started = ? WHERE id = 1", (ticks,)
-    )
+    with contextlib.closing(Store(store)) as kept:
+        kept.execute("UPDATE runs SET status = 'running', finished = NULL, pid_started = ? WHERE id = 1", (ticks,))
 
 
 def again(trimtab: Trimtab, store: Path, *words: str, alive: bool = True) -> Said:
@@ -100,6 +100,26 @@ def test_a_run_is_not_undone_under_another_that_goes_on_on_its_server(
     assert (said.code, said.err) == (2, REFUSED)
     assert memory.left, "it was left alone"
     assert trimtab("runs", "undo", 2, "--script").code == 0, "which does nothing"
+
+
+def test_a_run_that_goes_on_keeps_its_store_where_another_program_looks_at_that(
+    server: None, trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opened twice in one process it had no lock: the other one took its log away, and all that was written then."""
+    assert trimtab(*TUNE).code == 0
+    goes_on(store, alive=False)
+    look, kept = require_alone, list[bool]()
+
+    def looked_at(there: Store, plant: Plant) -> None:
+        look(there, plant)
+        if not kept:
+            code = f"import sqlite3; sqlite3.connect({str(store)!r}).execute('SELECT * FROM runs').fetchall()"
+            subprocess.run([sys.executable, "-c", code], check=True)
+            kept.append(Path(f"{store}-wal").exists())
+
+    monkeypatch.setattr("trimtab.cli._run.require_alone", looked_at)
+    assert trimtab("runs", "resume", 1).code == 0
+    assert kept == [True]
 
 
 def test_a_plant_without_a_process_is_nobody_s_alone(trimtab: Trimtab, store: Path) -> None:
