@@ -254,7 +254,7 @@ fn a_number_that_was_closed_unseen_gives_its_slot_back_when_it_comes_again() {
 fn what_is_closed_by_the_number_of_the_call_as_libuv_does_is_closed() {
     gated(|shared| {
         let (listener, gate) = gate(shared);
-        let close = |fd| unsafe { libc::syscall(libc::SYS_close, fd) };
+        let close = |fd: c_int| unsafe { libc::syscall(libc::SYS_close, fd) };
         let served = gate.served(&listener, 5);
         assert_eq!(close(served.fd), 0);
         assert_eq!(gate.released(), [5]);
