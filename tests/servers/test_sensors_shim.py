@@ -58,6 +58,7 @@ def test_both_see_the_same_delays_service_times_and_counts(mpm: Mpm) -> None:
     agree(exact["request_rate_hz"], pages["request_rate_hz"], 0.1, "request_rate_hz")
 
 
+@pytest.mark.quiet  # a doctor that another test runs asks every Apache for its page three times
 @pytest.mark.parametrize("ports", [False, True], ids=["all ports are watched", "that of the page is not"])
 def test_our_own_questions_for_the_status_page_are_no_requests_of_users(ports: bool) -> None:
     clock = SystemClock()
