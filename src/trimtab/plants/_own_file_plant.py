@@ -134,9 +134,12 @@ class OwnFilePlant(ReloadedPlant):
         return ()
 
     def check_reload(self, accept_lost: bool) -> None:
-        """Makes sure that the server may be reloaded, and our file written and read by it alone."""
+        """Makes sure that the server may be reloaded, and our file written."""
         self.permitted(accept_lost)
         _own_file.writable(self.location(), self._standing.written)
+
+    def check_alone(self) -> None:
+        """Makes sure that no other server would read our file."""
         require_alone(self._server.master, self.location(), self.included_by)
 
     def composed(self, values: Mapping[str, int]) -> tuple[Standing, Standing]:

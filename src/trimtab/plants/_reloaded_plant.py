@@ -135,6 +135,14 @@ class ReloadedPlant(ReturningPlant):
             PlantGone: the server has ended.
         """
         self.check_reload(self._accept_lost)
+        self.check_alone()
+
+    def check_alone(self) -> None:
+        """Makes sure that no other server reads what a change writes; not asked on a way back (`goes_back`).
+
+        Raises:
+            UsageError: one does.
+        """
 
     @abstractmethod
     def check_reload(self, accept_lost: bool) -> None:
@@ -224,6 +232,7 @@ class ReloadedPlant(ReturningPlant):
                 raise ApplyRefused(why)
             self.check_reload(self._accept_lost or back)
             if not back:
+                self.check_alone()
                 self.check_moment(values)
             return Prepared(wanted, now, self.composed(values))
         except (UsageError, ApplyFailed) as error:

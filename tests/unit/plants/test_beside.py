@@ -60,9 +60,12 @@ def test_one_that_another_server_of_this_users_reads_too_is_refused(
 def test_what_cannot_be_told_of_another_server_hinders_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looked_at = list[Server]()
     for error in (UsageError("belongs to a stranger"), PlantGone("it has ended"), PermissionError()):
 
         def included(other: Server, error: Exception = error) -> list[Path]:
+            looked_at.append(other)
             raise error
 
         asked(included, monkeypatch, tmp_path / "zz.conf")
+    assert looked_at == 3 * [OTHER]

@@ -22,7 +22,7 @@ from trimtab.errors import (
     PlantGone,
     UsageError,
 )
-from trimtab.plants import _change, _own_file
+from trimtab.plants import _beside, _change, _own_file, _unloaded
 from trimtab.plants._change import Texts
 from trimtab.plants._master import Master
 from trimtab.plants._own_file_plant import OwnFilePlant
@@ -444,3 +444,20 @@ def test_a_way_back_waits_for_nobody_and_may_lose_what_a_trial_may_not(fresh: Ca
         plant.apply({"workers": 10})
     plant.fatal = ""
     assert plant.apply({"workers": 10}).configuration == START
+
+
+def test_another_server_that_reads_the_directory_too_hinders_what_is_new_and_no_way_back(
+    fresh: Callable[[], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, plant = begun(fresh, [])
+    beside = replace(MASTER, pid=MASTER.pid + 1, user=os.geteuid())
+    monkeypatch.setattr(Master, "running", classmethod(lambda cls: [beside]))
+    monkeypatch.setattr(_beside, "vet", lambda master: None)
+    monkeypatch.setattr(Filed, "included_by", lambda plant, other: [server.path.parent])
+    for act in (lambda: plant.apply(CHANGE), plant.check_permissions):
+        with pytest.raises((ApplyRefused, UsageError), match=r"reads .* too, and would get these settings"):
+            act()
+    server.in_force = {**START, **CHANGE}  # by a run that was killed before the reload to what was there
+    monkeypatch.setattr(_unloaded, "marked", lambda master: server.in_force)
+    plant.undo_killed()
+    assert server.state() == (START, None)

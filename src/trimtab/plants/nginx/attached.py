@@ -15,7 +15,6 @@ from trimtab.core.memory import Room
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
-from trimtab.plants._beside import require_alone
 from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
@@ -178,8 +177,6 @@ class Attached:
         if (drops := self._drops()) and not accept_lost:
             raise UsageError(f"{drops}: accept it with --accept-lost-requests")
         for path in paths:
-            if path.name == NAME:
-                require_alone(self.master, path, _included_by)
             _own_file.writable(path if path.name == NAME else edits.beside(path), None)
 
     def require_loaded(self) -> None:
@@ -313,7 +310,7 @@ def _process_id(path: Path) -> str:
     return said.decode() if said.isdigit() else "no process id"
 
 
-def _included_by(other: Master) -> list[Path]:
+def included_by(other: Master) -> list[Path]:
     """The directories of which another nginx reads all files with such a name as ours.
 
     Raises:

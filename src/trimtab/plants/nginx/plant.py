@@ -13,14 +13,15 @@ from collections.abc import Iterable, Mapping
 from trimtab.core import Clock, Configuration, Prepared, Sensor
 from trimtab.core.memory import Need, under
 from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants._beside import require_alone
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits
-from trimtab.plants.nginx.attached import Attached
+from trimtab.plants.nginx.attached import Attached, included_by
 from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.knobs import kept_bytes, value_of
 from trimtab.plants.nginx.ledger import Ledger
-from trimtab.plants.nginx.locations import Nowhere, chosen
+from trimtab.plants.nginx.locations import NAME, Nowhere, chosen
 from trimtab.plants.nginx.process import Master
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
@@ -160,6 +161,12 @@ class Nginx(ReloadedPlant):
         """Makes sure that nginx may be reloaded, its files written, and that no ordinary request is cut by it."""
         paths = (location.path for location in self._ledger.locations.values())
         self._server.permitted(paths, accept_lost)
+
+    def check_alone(self) -> None:
+        """Makes sure that no other nginx would read a file of ours."""
+        for location in self._ledger.locations.values():
+            if location.path.name == NAME:
+                require_alone(self._server.master, location.path, included_by)
 
     def check_moment(self, values: Mapping[str, int]) -> None:
         """Makes sure that a reload brings nothing into force that somebody has edited."""
