@@ -100,8 +100,9 @@ fn many_silent_conversations_leave_room_for_one_that_speaks() {
 
 #[test]
 fn prometheus_gets_its_page_beside_clients_that_say_nothing_or_nonsense() {
-    // Below those that the kernel gives to others: none of them has it before the gate does.
-    let mut ports = 10_000..30_000_u16;
+    // Below those that the kernel gives to others, and not where another run of this test looks: none of them has it
+    // before the gate does.
+    let mut ports = 10_000 + (std::process::id() % 20_000) as u16..32_000;
     let free = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
     let free = free.unwrap();
     let address = free.local_addr().unwrap();
