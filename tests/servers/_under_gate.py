@@ -111,6 +111,12 @@ def until(true: Callable[[], object], what: str, patience_s: float = PATIENCE_S)
         time.sleep(0.05)
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a way to handle a signal: one that comes before is lost, or ends it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & 1 << number - 1)
+
+
 def trimtab_run(*arguments: object) -> subprocess.Popen[str]:
     """`trimtab run` with these arguments."""
     command = [sys.executable, "-m", "trimtab", "run", *map(str, arguments)]

@@ -16,8 +16,9 @@ import pytest
 
 from tests.servers._any_server import AnyServer, listens, under_run
 from tests.servers._asking import PATIENCE_S, Asking, asking, page, pages
-from tests.servers._under_gate import until
-from tests.servers.test_shim_servers import NGINX, children, program
+from tests.servers._under_gate import catches, until
+from tests.servers.test_shim_servers import NGINX, children, offspring, program
+from trimtab.processes import parent_of
 from trimtab.testbed._private import free_ports, worker_user
 
 pytestmark = pytest.mark.server
@@ -216,6 +217,9 @@ def test_no_client_of_haproxy_waits_for_ever_or_is_lost_when_it_is_reloaded(tmp_
         with asking(client):
             for _ in range(3):
                 before = set(children(server))
+                (master,) = {parent_of(child) for child in before}
+                # It executes itself once more after each start.
+                until(lambda: catches(master, signal.SIGUSR2), "the master is not ready")  # noqa: B023
                 server.process.send_signal(signal.SIGUSR2)
                 until(lambda: set(children(server)).isdisjoint(before), "the process before stays")  # noqa: B023
                 dispatched = server.reading("dispatched")
@@ -247,6 +251,8 @@ def test_squid_gets_its_port_back_that_it_closes_when_it_is_reloaded() -> None:
         config.write_text(SQUID.format(port=port, d=its))
         command = [program("squid"), "-N", "-n", f"test{os.getpid()}", "-f", config]
         with under_run(command, port, directory, workers=8) as server:
+            (squid,) = (one for one in offspring(server.process.pid) if one not in server.gate_processes())
+            until(lambda: catches(squid, signal.SIGHUP), "Squid is not ready")
             for number in range(3):
                 server.process.send_signal(signal.SIGHUP)
                 opened = "Accepting HTTP Socket connections"

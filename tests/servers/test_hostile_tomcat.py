@@ -21,7 +21,7 @@ import pytest
 
 from tests._stranger import AS_STRANGER, STRANGER
 from tests.servers._private_tomcat import SHIPPED, Bed, private
-from tests.servers._under_gate import until
+from tests.servers._under_gate import catches, until
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.tomcat import jmx as module
@@ -87,7 +87,7 @@ def test_nothing_of_a_containers_is_run_where_it_shares_our_processes(tmp_path: 
     started = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
     try:
         until(lambda: started.pid in {one.pid for one in process.TomcatProcess.running()}, "it did not start")
-        until(lambda: int(status(started.pid, "SigCgt"), 16) & 1 << 2, "it does not catch SIGQUIT")
+        until(lambda: catches(started.pid, signal.SIGQUIT), "it does not catch SIGQUIT")
         with pytest.raises(UsageError, match="has another root directory, as in a container: run trimtab in there"):
             Tomcat.attach(SystemClock(), started.pid)
         assert not Path(f"/proc/{started.pid}/root", "ran").exists()
