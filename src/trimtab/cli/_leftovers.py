@@ -302,7 +302,12 @@ def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration
     if not left and now == before:
         return {}
     # An undo goes back to before the first run that left something; this one may have begun with what one kept.
-    kept = {name: value for name, value in initial.items() if now.get(name) not in (before.get(name), value)}
+    ours = _tried(store, killed[0], before)  # which may be what the first run began with, and so be what is back
+    kept = {
+        name: value
+        for name, value in initial.items()
+        if name in now and now[name] != value and (name in ours or now[name] != before.get(name))
+    }
     if kept and not _of_runs(store, killed[1:], initial):
         now = part.apply(kept).configuration
     return {name: value for name, value in now.items() if value != before.get(name)} or now

@@ -179,6 +179,22 @@ def test_what_a_run_has_kept_comes_back_where_a_killed_one_began_with_it(trimtab
     assert (server.at_start(3), server.undone) == (kept, 1)
 
 
+def test_what_a_run_has_kept_comes_back_also_from_a_trial_of_what_was_there_before_all(
+    trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of the one before stayed, told of as undone."""
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    monkeypatch.setattr(memory, "leftover", lambda plant: "" if server.undone else "left from an earlier run")
+    server.values["workers"] = kept = 30
+    alternate = ("--controller", "alternate", "--option", "settings=workers=10")
+    assert trimtab("tune", "memory", *alternate, "--duration", "20s").code == 0
+    server.values["workers"] = OPERATOR_S["workers"]
+    server.kill(1)
+    said = trimtab(*TUNE)
+    assert said.code == 0 and "what it left is undone, in force again: workers 30" in said.err
+    assert (server.at_start(2), server.undone) == (kept, 1)
+
+
 @pytest.mark.parametrize("changes", [True, False])
 def test_the_trial_that_a_killed_run_had_begun_with_is_undone_too(
     changes: bool, trimtab: Trimtab, server: Server
