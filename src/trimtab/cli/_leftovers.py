@@ -255,6 +255,7 @@ def _undo_killed(args: argparse.Namespace) -> None:
             for part, killed in reversed(there):
                 last, now = killed[0].run.id, dict[str, int]()
                 try:
+                    _require_all_there(args, store, part, killed)
                     now |= _undone(store, part, killed)
                 except TrimtabError as error:
                     why = f"{part.tier}: {error}" if part.tier else str(error)
@@ -275,6 +276,26 @@ def _more(args: argparse.Namespace, run: Run, here: Sequence[Subject]) -> str:
     rest = f"; '{command(args, 'undo', run.id)}' undoes its {', '.join(others)} too" if others else ""
     resumed = run.plan.command[:1] in RESUMED and not identifies(run)
     return rest + (f"; '{command(args, 'resume', run.id)}' goes on with it instead" if resumed else "")
+
+
+def _require_all_there(args: argparse.Namespace, store: Store, part: Plant, killed: Sequence[_Left]) -> None:
+    """Makes sure that nothing is left in a knob that this command leaves out, as without the run's --allow-restart.
+
+    What only lived in a process that has ended is not in force any more.
+
+    Raises:
+        UsageError: something may be; the message says what undoes it.
+    """
+    now, mine = part.configuration(), {one.pid for one in part.subjects}
+    for left in () if part.undoes_all else killed:
+        if part.known_by or left.subject.pid in mine:
+            out = left.own({knob.name: 0 for knob in left.run.plan.knobs}).keys() - now.keys()
+            then = {name: value for name, value in left.own(left.run.plan.initial).items() if name in out}
+            tried = [*map(left.own, store.configurations(left.run.id)), _under_way(store, left)]
+            moved = [name for name, value in then.items() if any(one.get(name, value) != value for one in tried)]
+            if moved:
+                said, undo = ", ".join(moved), command(args, "undo", left.run.id)
+                raise UsageError(f"it has moved {said} too: give this one the options of that, or '{undo}' undoes it")
 
 
 def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration:

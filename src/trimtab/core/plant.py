@@ -107,6 +107,7 @@ class Plant(ABC):
         clock: the clock that it lives by: the machine's, or a simulator's.
         lasting: True when what it changes stays in force after this process.
         simulated: True where there is no real server.
+        undoes_all: True where `undo_killed` undoes also what is moved with options that this one was not given.
         metrics: the metrics that `derive` may give.
         own_sensors: classes of sensors that only this plant has, declared here and not in the room of the sensors.
         parts: the plants that it is made of; none where it is one by itself.
@@ -125,6 +126,7 @@ class Plant(ABC):
     in_front: Sequence[Plant] = ()
     lasting: bool = True
     simulated: ClassVar[bool] = False
+    undoes_all: ClassVar[bool] = False
     metrics: tuple[Metric, ...] = ()
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
     clock: Clock

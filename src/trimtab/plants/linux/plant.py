@@ -71,6 +71,7 @@ class Linux(Plant):
     """
 
     name = "linux"
+    undoes_all = True
     metrics: tuple[Metric, ...] = (REQUEST_DELAY,)
 
     def __init__(self, clock: Clock, target: Target, allowed: Allowed | None = None) -> None:
