@@ -341,7 +341,11 @@ class Plant(ABC):
         return ""
 
     def not_loaded(self) -> str:
-        """That its server has not loaded what was put back in its files, in one line; empty where it has."""
+        """What a kill on a way back has left open, as files that are not loaded, in one line; empty for nothing.
+
+        Raises:
+            UsageError: it cannot be known.
+        """
         return ""
 
     def undo_leftover(self) -> None:

@@ -127,6 +127,19 @@ def test_what_a_run_that_was_killed_before_its_restart_has_left_there_is_not_bro
     assert world.values()["thread_stack"] == BASE["thread_stack"]
 
 
+def test_what_a_killed_restart_has_forgotten_is_set_again_before_the_next_run_whatever_stays(
+    fresh: Callable[[], World],
+) -> None:
+    """As after a kill in the restart at a run's end: no trial was in force, and what the operator had set was not."""
+    world = killed_in_the_restart(fresh)
+    text, later = world.snippet.read_text(), attach(world)
+    assert "max_allowed_packet not as it was set live" in later.not_loaded()
+    later.undo_killed()
+    assert (world.values()["max_allowed_packet"], world.snippet.read_text()) == (32 << 20, text)
+    assert later.not_loaded() == ""
+    assert later.configuration()["thread_stack"] != BASE["thread_stack"], "and nothing is taken for somebody else's"
+
+
 def called_off(world: World, plant: Mariadb) -> None:
     """A change whose restart is not begun, as the server in front cannot hold requests back for it."""
     front = Front(world)

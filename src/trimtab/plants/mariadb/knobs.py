@@ -401,3 +401,20 @@ def files_needed(configuration: Mapping[str, int], there: Mapping[str, Variable]
     """Descriptors that MariaDB sets aside for a configuration when it starts: connections, and two for each table."""
     instances = there["table_open_cache_instances"].value
     return _OTHER_FILES + configuration["max_connections"] + 2 * configuration["table_open_cache"] * instances
+
+
+def lacking_files(configuration: Mapping[str, int], chosen: Mapping[str, int], there: Mapping[str, Variable]) -> str:
+    """Why there are too few descriptors for a configuration; empty where there are, or were too few before.
+
+    Args:
+        configuration: it.
+        chosen: what the operator has chosen.
+        there: MariaDB's variables.
+    """
+    needed, files = files_needed(configuration, there), there["open_files_limit"].value
+    if needed <= max(files, files_needed(chosen, there)):
+        return ""
+    return (
+        f"max_connections {configuration['max_connections']} and table_open_cache "
+        f"{configuration['table_open_cache']} need {needed} descriptors, more than open_files_limit {files}"
+    )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab import own
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants import _journal
+from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.processes import boot_id
 from trimtab.trust import printable
@@ -75,6 +76,30 @@ class Live:
         if strange := [name for name in found.values if not name.isidentifier()]:
             raise UsageError(f"{self.path} is not what trimtab wrote: {printable(strange[0])!r} is no variable")
         return found.values
+
+    def forgotten(self, attached: Attached) -> Values:
+        """What a restart of ours has made MariaDB forget, as trimtab was killed before it was set again.
+
+        Raises:
+            PlantError: MariaDB did not answer.
+            PlantGone: it has ended.
+            UsageError: what was written down was not by us, or makes no sense.
+        """
+        return attached.forgotten(self.before(attached.server))
+
+    def set_again(self, attached: Attached) -> None:
+        """Sets it again, and forgets it.
+
+        Raises:
+            ApplyFailed: MariaDB does not take all of it.
+            PlantError: as for `forgotten`.
+            PlantGone: it has ended.
+            UsageError: as for `forgotten`; or it cannot be removed.
+        """
+        lost = attached.set_again(self.forgotten(attached))
+        self.settled()
+        if lost:
+            raise ApplyFailed(f"could not set again what was set live before a restart: {', '.join(lost)}")
 
     def settled(self) -> None:
         """Takes it away: all of it is in force again.

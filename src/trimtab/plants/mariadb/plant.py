@@ -19,18 +19,17 @@ from trimtab.errors import ApplyLater, ApplyRefused, NotMeasured, PlantError, Pl
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import make_directory
 from trimtab.plants._returning_plant import ReturningPlant
-from trimtab.plants.mariadb import knobs, response, undo, variables
+from trimtab.plants.mariadb import knobs, notes, response, undo, variables
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
 from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.process import MariadbServer, data_of
 from trimtab.plants.mariadb.restart import Restarts, Service
-from trimtab.plants.mariadb.status import OURS, MariadbStatus
+from trimtab.plants.mariadb.status import MariadbStatus
 from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.resources import Resources
 
-_RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
 _PERSISTENCE_S = 300.0
 """How long a MariaDB that does not answer is asked again to take back what was set."""
 _PAUSE_S = 1.0
@@ -71,8 +70,7 @@ class Mariadb(ReturningPlant):
         self._server = attached.server
         self._journals = journals
         self._knobs = {knob.name: knob for knob in attached.knobs}
-        self._start = attached.values()
-        self._known, self._chosen = dict(self._start), dict(self._start)
+        self._begin()
         self._set: dict[str, int] = {}
         self._unsettled: set[str] = set()
         self._down = StoodDown()
@@ -120,19 +118,7 @@ class Mariadb(ReturningPlant):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user before anything is changed."""
-        copied = [knob.name for knob in self._knobs.values() if knob.how is How.CONNECTIONS]
-        found = [_RESTARTED, *self._mariadb.notes]
-        if copied:
-            but = "but for pools in front, which make theirs anew" if self._pooled else "as in a pool"
-            found.append(f"connections that are open, {but}, keep what they began with of {', '.join(copied)}")
-        most, allowed = self._mariadb.peak, self._mariadb.there["max_connections"].value
-        if most + OURS > allowed:
-            found.append(
-                f"{most} of {allowed} connections were open at a time, and trimtab holds {OURS} while it runs"
-            )
-        if lacking := self._mariadb.unprivileged(self._knobs):
-            found.append(self._mariadb.grant(lacking))
-        return tuple(found)
+        return notes.of(self._mariadb, self._knobs, bool(self._pooled))
 
     def new_sensors(self) -> tuple[Sensor, ...]:
         """Those of MariaDB's counters, of its CPU and memory, and of our restarts."""
@@ -164,14 +150,8 @@ class Mariadb(ReturningPlant):
         What is so already in the configuration at the start is no reason: the operator has chosen it. It all holds
         of a way back too, which would do this harm now.
         """
-        there = self._mariadb.there
-        files = there["open_files_limit"].value
-        needed = knobs.files_needed(configuration, there)
-        if needed > max(files, knobs.files_needed(self._chosen, there)):
-            return (
-                f"max_connections {configuration['max_connections']} and table_open_cache "
-                f"{configuration['table_open_cache']} need {needed} descriptors, more than open_files_limit {files}"
-            )
+        if why := knobs.lacking_files(configuration, self._chosen, self._mariadb.there):
+            return why
         most, room = self._mariadb.peak, configuration["max_connections"]
         if room < (least := min(foreseen(most), self._chosen["max_connections"])):
             return f"max_connections {room} is less than the {least} to plan for: {most} were open at a time"
@@ -345,16 +325,28 @@ class Mariadb(ReturningPlant):
         """Settings left by an earlier run, in one line; empty for none."""
         if self._set:
             return ""
-        restarts = self._restarts
         try:
-            left = {*self._before(), *(restarts.left() if restarts else ())}
-            lost = restarts.forgotten() if restarts else {}
+            left = {*self._before(), *(self._restarts.left() if self._restarts else ())}
+            said = f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it" if left else ""
+            return "; ".join(filter(None, (said, self.not_loaded())))
         except (UsageError, PlantError) as error:
             return str(error)
-        said = [f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it"] if left else []
-        if lost:
-            said.append(f"{', '.join(sorted(lost))} not as it was set live before an earlier run restarted MariaDB")
-        return "; ".join(said)
+
+    def not_loaded(self) -> str:
+        """What was set live before a restart of ours and not again, as after a kill in it; empty for nothing."""
+        lost = ", ".join(sorted(self._restarts.live.forgotten(self._mariadb))) if self._restarts else ""
+        return f"{lost} not as it was set live before an earlier run restarted MariaDB" if lost else ""
+
+    def undo_killed(self) -> None:
+        """Sets that again, whatever else of an earlier run stays.
+
+        Raises:
+            UsageError: it cannot be read.
+            ApplyFailed: MariaDB does not take it.
+        """
+        if self._restarts is not None and self.not_loaded():
+            self._restarts.live.set_again(self._mariadb)
+            self._begin()
 
     def undo_leftover(self) -> None:
         """Undoes earlier runs, but for values that somebody has set since.
@@ -375,8 +367,7 @@ class Mariadb(ReturningPlant):
         now, journal = self._mariadb.values(), self._journal()
         self._mariadb.set(variables.in_order(journal.left(now), now))
         self._tidy()
-        self._known = self._mariadb.values()
-        self._start, self._chosen = dict(self._known), dict(self._known)
+        self._begin()
         if later is not None:
             raise later
 
@@ -390,6 +381,10 @@ class Mariadb(ReturningPlant):
         files = [] if self._restarts is None else self._restarts.script()
         mariadb, entries = self._mariadb, self._journal().entries
         return undo.script(mariadb.server, mariadb.link.credentials, entries, mariadb.literal, files)
+
+    def _begin(self) -> None:
+        self._start = self._mariadb.values()
+        self._known, self._chosen = dict(self._start), dict(self._start)
 
     def _fixed(self, values: Iterable[str]) -> set[str]:
         """Those of these knobs that need a restart."""

@@ -305,16 +305,6 @@ class Restarts:
         words = {name: self.attached.word(name, now[name]) for name in left if name in now}
         return {name: word for name, word in left.items() if words.get(name) == word}
 
-    def forgotten(self) -> dict[str, int | float | str | None]:
-        """What an earlier run's restart has made MariaDB forget, as it was killed before it was set again.
-
-        Raises:
-            PlantError: MariaDB did not answer.
-            PlantGone: it has ended.
-            UsageError: what was written down was not by us, or makes no sense.
-        """
-        return self.attached.forgotten(self.live.before(self.attached.server))
-
     def undo_left(self) -> None:
         """Sets again what earlier runs made MariaDB forget, removes their file, and restarts where that was read.
 
@@ -324,8 +314,11 @@ class Restarts:
             ApplyLater: it has to be restarted, and a backup is under way, or a table is in memory; the file stays.
             ApplyFailed: MariaDB did not come back, or does not take what was set before.
         """
-        lost = self.attached.set_again(self.forgotten())
-        self.live.settled()
+        lost: ApplyFailed | None = None
+        try:
+            self.live.set_again(self.attached)
+        except ApplyFailed as error:
+            lost = error
         if self.left():
             read = self.attached.read_from(NAME)
             with self._no_backup() if read else contextlib.nullcontext():
@@ -334,8 +327,8 @@ class Restarts:
                 _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
             if read:
                 self.restart()
-        if lost:
-            raise ApplyFailed(f"could not set again what was set live before a restart: {', '.join(lost)}")
+        if lost is not None:
+            raise lost
 
     def restart(self) -> tuple[str, ...]:
         """Restarts MariaDB, waits until it answers, and sets again what was set live.
@@ -368,7 +361,7 @@ class Restarts:
     def _to_set_again(self) -> tuple[Mapping[str, object], Mapping[str, object], int]:
         """What a restart would forget, the same as it was before us, and how many connections it would end."""
         # What an earlier restart has made it forget is set again too: what is written down takes its place.
-        live = {**self.forgotten(), **self.attached.set_live()}
+        live = {**self.live.forgotten(self.attached), **self.attached.set_live()}
         before = {name: value for name, value in self.before().items() if name in live}
         return live, {**live, **before}, self.attached.clients()
 
