@@ -38,6 +38,16 @@ def test_it_serves_again_by_an_undo_where_both_of_us_were_killed(bench: Bench, p
     assert (bench.jvm.limits, plant.leftover()) == (LIMITS, "")
 
 
+def test_it_serves_again_before_the_next_run_whatever_else_stays(bench: Bench) -> None:
+    """As where it was held for a restart of the database behind it: nothing of Tomcat's own was on trial."""
+    left(bench, "read", ENDPOINT, "currentThreadsBusy")
+    plant = bench.attach()
+    assert plant.not_loaded() == "the connector http-nio-8080 may be paused"
+    plant.undo_killed()
+    assert (bench.jvm.serves(), bench.jvm.limits, plant.not_loaded()) == (True, LIMITS, "")
+    assert plant.leftover() == "left from an earlier run: acceptCount 35 for 100"
+
+
 def test_a_connector_that_opens_its_socket_at_its_start_opens_it_once(bench: Bench) -> None:
     bench.jvm.beans[ENDPOINT]["bindOnInit"] = 0
     plant = bench.attach(restart=True)

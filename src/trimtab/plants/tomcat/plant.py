@@ -237,12 +237,25 @@ class Tomcat(ReturningPlant):
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
         try:
-            entries, paused = () if self._start else self._journal.entries(), self._journal.paused()
+            entries, paused = () if self._start else self._journal.entries(), self.not_loaded()
         except UsageError as error:
             return str(error)
-        said = [f"the connector {name_of(one.endpoint)} may be paused" for one in paused]
-        said += [f"{one.attribute} {one.ours[-1]} for {one.before}" for one in entries]
-        return f"left from an earlier run: {', '.join(said)}" if said else ""
+        said = [paused, *(f"{one.attribute} {one.ours[-1]} for {one.before}" for one in entries)]
+        return f"left from an earlier run: {', '.join(filter(None, said))}" if any(said) else ""
+
+    def not_loaded(self) -> str:
+        """That connectors may be paused since a kill, whatever of a run's settings is back; empty where none may."""
+        return ", ".join(f"the connector {name_of(one.endpoint)} may be paused" for one in self._journal.paused())
+
+    def undo_killed(self) -> None:
+        """Has them serve again.
+
+        Raises:
+            UsageError: which they are cannot be read.
+            ApplyFailed: one does not.
+            PlantGone: the server has ended.
+        """
+        self._serve_again()
 
     def undo_leftover(self) -> None:
         """Undoes earlier runs; values that somebody else has set since stay.
