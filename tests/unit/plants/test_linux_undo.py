@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests._family import CHANGE, Family, attached, in_a_child, more, named, seen, undone
+from tests._family import CHANGE, Family, attached, in_a_child, more, named, seen, undone, until
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyRefused, UsageError
 from trimtab.plants.linux import from_arguments, knobs, putback
@@ -94,6 +95,26 @@ def test_what_was_kept_in_order_stays_until_it_is_undone(family: Family) -> None
     with attached(family) as plant:
         plant.undo_killed()
         assert plant.configuration()[knobs.SLICE] == 10_000
+    undone(family)
+    assert seen(family) == before
+
+
+def test_what_two_runs_have_left_is_undone_from_the_last_on_though_the_time_was_set_back_between_them(
+    family: Family, tmp_path: Path
+) -> None:
+    """By the times of their files the first was undone first, whose values were not in force, and then to them."""
+    before = seen(family)
+    in_a_child(family, lambda plant: plant.close())
+    (first,) = (tmp_path / "run" / "trimtab-kernel").iterdir()
+    started = left()[0].owner.start_ticks
+    until(lambda: processes.uptime_s() * processes.TICKS_HZ > started + 2)
+
+    def other(plant: Linux) -> None:
+        plant.apply({knobs.SLICE: 5_000})
+        plant.close()
+
+    in_a_child(family, other)
+    os.utime(first, (4e9, 4e9))
     undone(family)
     assert seen(family) == before
 

@@ -16,7 +16,7 @@ import msgspec
 
 from trimtab import codec
 from trimtab.errors import ApplyFailed, UsageError
-from trimtab.files import remove
+from trimtab.files import remove, stamp
 from trimtab.gate import run_directory
 from trimtab.plants import _journal
 from trimtab.plants.linux import putback
@@ -214,7 +214,7 @@ def rival(there: Mapping[int, Thread], files: Iterable[str]) -> int | None:
 
 
 def _all() -> Sequence[Left]:
-    """Every journal there is, the last one first.
+    """Every journal there is, that of the trimtab that was started last first: the machine's time may be set back.
 
     Raises:
         UsageError: somebody else could have written them, or one cannot be read.
@@ -223,8 +223,8 @@ def _all() -> Sequence[Left]:
     if not there.is_dir():
         return ()
     require_trusted(there)
-    paths = sorted(there.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
-    return [Left(path, data) for path in paths if (data := _journal.read(path, Written)) is not None]
+    found = [Left(path, data) for path in there.glob("*.json") if (data := _journal.read(path, Written)) is not None]
+    return sorted(found, key=lambda one: (one.owner.start_ticks, stamp(one.path)[2]), reverse=True)
 
 
 def _put_back(path: Path, data: Mapping[str, Any]) -> None:
