@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests._memory_plant import FakeClock
 from tests.unit.plants.test_mariadb_change import (
     BASE,
     STACK,
@@ -18,9 +21,12 @@ from tests.unit.plants.test_mariadb_change import (
     fresh,
     killed_in_the_restart,
 )
-from trimtab.errors import ApplyFailed
+from trimtab.errors import ApplyFailed, UsageError
+from trimtab.plants import _own_file, mariadb
+from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.plant import Mariadb
+from trimtab.plants.mariadb.process import MariadbServer
 
 __all__ = ["fresh"]
 
@@ -138,6 +144,26 @@ def test_what_a_killed_restart_has_forgotten_is_set_again_before_the_next_run_wh
     assert (world.values()["max_allowed_packet"], world.snippet.read_text()) == (32 << 20, text)
     assert later.not_loaded() == ""
     assert later.configuration()["thread_stack"] != BASE["thread_stack"], "and nothing is taken for somebody else's"
+
+
+@pytest.mark.parametrize(
+    ("before", "mend"), [(None, "remove it"), ("[mariadbd]\n", "put back what it says was there before")]
+)
+def test_where_none_runs_the_file_is_named_with_which_it_may_not_start(
+    before: str | None, mend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while it waited for a MariaDB that its trial kept from starting, trimtab could undo nothing any more."""
+    monkeypatch.setattr(MariadbServer, "running", list)
+    parser = argparse.ArgumentParser()
+    mariadb.add_arguments(parser)
+    args = parser.parse_args(["--allow-restart", "--snippet-directory", str(tmp_path)])
+    file = tmp_path / restart.NAME
+    file.write_text(_own_file.compose(f"[mariadbd]\nthread_stack = {STACK}\n", before))
+    with pytest.raises(UsageError, match=f"{file}, of an earlier run, .* should MariaDB not start with it, {mend}$"):
+        mariadb.from_arguments(args, FakeClock())
+    file.write_text("# an operator's\n")
+    with pytest.raises(UsageError, match=r"no running MariaDB found \([^;]*$"):
+        mariadb.from_arguments(args, FakeClock())
 
 
 def called_off(world: World, plant: Mariadb) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults
-from trimtab.plants import _findings
+from trimtab.errors import UsageError
+from trimtab.plants import _findings, _own_file
 from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
@@ -62,7 +63,25 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
     file = None if args.defaults_file is None else args.defaults_file.absolute()
     credentials = Credentials.chosen(args.account, file)
     directory = args.snippet_directory.absolute() if args.allow_restart else None
-    return Mariadb.attach(clock, args.pid, credentials, args.allow_less_durable, None, directory)
+    try:
+        return Mariadb.attach(clock, args.pid, credentials, args.allow_less_durable, None, directory)
+    except UsageError as error:
+        raise UsageError(f"{error}{_in_its_way(directory)}") from None
+
+
+def _in_its_way(directory: Path | None) -> str:
+    """What to add where no MariaDB runs, and one may not start with what a killed run has left; empty elsewhere."""
+    if directory is None or MariadbServer.running():
+        return ""
+    path = directory / restart.NAME
+    try:
+        left = _own_file.leftover(_own_file.read(path) or "")
+    except UsageError:
+        return ""
+    if left is None:
+        return ""
+    back = "remove it" if left.before is None else "put back what it says was there before"
+    return f"; {path}, of an earlier run, is read at its start: should MariaDB not start with it, {back}"
 
 
 def probe() -> tuple[Finding, ...]:
