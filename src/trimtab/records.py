@@ -11,6 +11,7 @@ from trimtab.core import Configuration, Knob, Move, MoveState, Subject
 from trimtab.errors import StoreError
 from trimtab.events import Status
 from trimtab.guarantee import DelayGuarantee
+from trimtab.processes import Process
 from trimtab.settings import Settings
 from trimtab.trials import EXTRA as SEARCH
 from trimtab.trials import Search
@@ -95,7 +96,7 @@ class Run:
         status: its status; `running` also when it was killed.
         detail: why it ended before its time; may be empty.
         restored: True when the configuration from before it was put back.
-        alive: True while the process that runs it exists.
+        process: the process that runs it, or has run it.
     """
 
     id: int
@@ -105,7 +106,12 @@ class Run:
     status: Status
     detail: str
     restored: bool
-    alive: bool
+    process: Process
+
+    @property
+    def alive(self) -> bool:
+        """True while the process that runs it exists."""
+        return self.process.alive()
 
     @property
     def unfinished(self) -> bool:

@@ -439,8 +439,8 @@ def _move(run_id: int, row: tuple[Any, ...]) -> StoredMove:
 def _run(row: tuple[Any, ...]) -> Run:
     """A row of the table of runs as a run."""
     run_id, started, finished, pid, pid_started, status, detail, restored, plan = row
-    alive = Process(pid, pid_started).alive()
-    return Run(run_id, _read(plan, Plan, run_id), started, finished, Status(status), detail, bool(restored), alive)
+    ended = (finished, Status(status), detail, bool(restored))
+    return Run(run_id, _read(plan, Plan, run_id), started, *ended, Process(pid, pid_started))
 
 
 def _read(text: str, kind: Any, run_id: int) -> Any:

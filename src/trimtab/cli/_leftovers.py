@@ -373,11 +373,13 @@ def _subject(run: Run, part: Plant) -> Subject | None:
     One whose process has ended was started anew since: it is the one of this kind, and of this tier where there are
     several.
     """
-    mine, booted = {one.pid for one in part.subjects}, time.time() - uptime_s()
+    mine = {one.pid for one in part.subjects}
+    # Of one that goes on both are known by the kernel's count, whatever has become of the machine's time since.
+    begun = run.process.start_ticks if run.alive else (run.started - time.time() + uptime_s()) * TICKS_HZ
 
     def elsewhere(one: Subject) -> bool:
         start = None if one.pid is None or one.pid in mine else start_of(one.pid)
-        return start is not None and booted + start / TICKS_HZ < run.started
+        return start is not None and start <= begun
 
     found = [one for one in run.plan.subjects if one.plant == part.name and not elsewhere(one)]
     return min(found, key=lambda one: (one.pid not in mine, one.tier != part.tier), default=None)

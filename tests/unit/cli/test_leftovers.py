@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -281,6 +283,21 @@ def test_a_run_on_another_server_that_still_runs_is_not_meant(
     monkeypatch.setattr("trimtab.cli._leftovers.start_of", lambda pid: started if pid == 7 else None)
     assert trimtab(*TUNE).code == 0
     assert server.undone == undone
+
+
+def test_a_run_that_goes_on_on_another_server_is_not_meant_though_the_time_was_set_on(
+    trimtab: Trimtab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the machine's time the other server was started after that run, which so might have been this one's."""
+    monkeypatch.setattr(MemoryPlant, "pid", 7)
+    assert trimtab(*TUNE).code == 0
+    server.looks(1, "running")
+    started = Store(server.store).run(1).process.start_ticks - 100
+    monkeypatch.setattr(MemoryPlant, "pid", 8)
+    monkeypatch.setattr("trimtab.cli._leftovers.start_of", lambda pid: started if pid == 7 else None)
+    later = SimpleNamespace(time=lambda: time.time() + 7200)
+    monkeypatch.setattr("trimtab.cli._leftovers.time", later)
+    assert trimtab(*TUNE).code == 0
 
 
 def test_a_killed_run_that_goes_on_finds_its_own_trial(trimtab: Trimtab, server: Server) -> None:
