@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_a_second_edit_knows_what_was_before_the_first(file: Path) -> None:
     edited(file, worker_processes=4)
     edited(file, worker_processes=5, worker_connections=600)
     assert edits.leftovers(read(file))[file] == TEXT
+
+
+def test_what_a_kill_just_before_an_edit_has_left_beside_a_file_is_nobody_elses_link_to_it(file: Path) -> None:
+    """The knobs that are set there were left out, so that an undo said nothing of them."""
+    before = chosen(locations(read(file), True)).keys()
+    os.link(file, edits.original(file))
+    assert chosen(locations(read(file), True)).keys() == before
+    os.link(file, file.with_name("theirs.conf"))
+    assert chosen(locations(read(file), True)).keys() < before
 
 
 def test_a_kill_between_the_two_files_of_an_edit_leaves_none_of_the_one_before_it(file: Path) -> None:

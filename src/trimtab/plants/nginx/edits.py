@@ -26,7 +26,7 @@ from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx.configuration import Configuration, text_of
 from trimtab.plants.nginx.knobs import SETTINGS
-from trimtab.plants.nginx.locations import Location, is_ours
+from trimtab.plants.nginx.locations import Location, as_it_was, is_ours
 from trimtab.plants.nginx.syntax import directives
 from trimtab.trust import require_trusted
 
@@ -64,7 +64,7 @@ def beside(path: Path) -> Path:
 def original(path: Path) -> Path:
     """Path of an operator's file as it was, by the file or by the hidden one beside it."""
     name = path.name.removeprefix(".").removesuffix(".trimtab") if is_kept(path) else path.name
-    return path.with_name(f".{name}.original.trimtab")
+    return as_it_was(path.with_name(name))
 
 
 def is_kept(path: Path) -> bool:

@@ -107,7 +107,7 @@ def _line(one: Directive, edit: bool) -> Location | Nowhere:
             f"take it out there, write '{one.name} {' '.join(one.args)};' into the configuration and restart nginx",
         )
     found = os.lstat(one.file)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 + _is_aside(one.file, found):
         return Nowhere(f"{one.name} is set in {one.where}, which is a link", "move the line to a file of one name")
     if why := untrusted(one.file.parent):
         return Nowhere(f"{one.name} is set in {one.where}, and {why}", "see the reason")
@@ -149,5 +149,18 @@ def _reuseport(configuration: Configuration) -> Nowhere | None:
 def _migrates() -> bool:
     try:
         return _MIGRATE.read_text().strip() == "1"
+    except OSError:
+        return False
+
+
+def as_it_was(path: Path) -> Path:
+    """Where an operator's file stays, as it was, while it is edited."""
+    return path.with_name(f".{path.name}.original.trimtab")
+
+
+def _is_aside(path: Path, found: os.stat_result) -> bool:
+    """Whether a file stands there under a second name, as after a kill just before it was edited."""
+    try:
+        return os.path.samestat(os.lstat(as_it_was(path)), found)
     except OSError:
         return False
