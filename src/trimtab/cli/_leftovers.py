@@ -316,7 +316,6 @@ def _undone(store: Store, part: Plant, killed: Sequence[_Left]) -> Configuration
     if not (left and cut) and not part.not_loaded() and not _of_runs(store, killed, before):
         return {}
     part.undo_killed()
-    part.check_permissions()
     if cut or _of_runs(store, killed, part.configuration()):
         part.undo_leftover()
     now = part.configuration()

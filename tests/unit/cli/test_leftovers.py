@@ -163,6 +163,15 @@ def test_where_it_cannot_be_undone_nothing_begins(trimtab: Trimtab, server: Serv
     assert (len(Store(server.store).runs()), server.values["workers"]) == (1, trial)
 
 
+def test_it_is_undone_also_where_nothing_else_may_be_changed(trimtab: Trimtab, server: Server) -> None:
+    """A PHP-FPM that had not loaded the trial yet was to be reloaded by hand first, which brought that into force."""
+    killed_in_a_trial(trimtab, server)
+    said = trimtab(*TUNE, "--forbid")
+    assert "run 1 was killed before its end; what it left is undone" in said.err
+    assert (said.code, server.undone, server.values["workers"]) == (2, 1, 10)
+    assert said.err.endswith("trimtab: no permission to reload pid 7: run as root\n")
+
+
 def test_what_a_run_has_kept_stays(trimtab: Trimtab, server: Server) -> None:
     assert trimtab(*TUNE).code == 0
     server.values["workers"] = kept = 30
