@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.servers._private_fpm import Asked, Bed, private, until
+from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyLater
+from trimtab.errors import ApplyLater, UsageError
 from trimtab.plants.php_fpm import status
+from trimtab.plants.php_fpm.plant import PhpFpm
 
 pytestmark = pytest.mark.server
 LONG_S = 5.5
@@ -35,6 +36,29 @@ def test_no_change_is_made_beside_a_very_long_request_but_the_way_back_is() -> N
         assert under_way.wait() == ["done"]
         assert longest_s(bed) < LONG_S, "what an idle worker served last is not under way"
         fpm.restore()
+
+
+def test_an_undo_waits_for_no_idle_worker_as_what_keeps_them_busy_may_be_what_is_to_be_undone() -> None:
+    """Nothing undid the trial of a killed run for as long as it did harm."""
+
+    def refused() -> bool:
+        try:
+            bed.attach().close()
+        except UsageError as error:
+            return "did not answer" in str(error)
+        return False
+
+    with private() as bed:
+        fpm = bed.attach()
+        fpm.apply({"pm": 0, "max_children": 3})
+        fpm.close()
+        under_way = Asked(bed, (9000,) * 4)
+        until(refused, "a worker is idle")
+        later = PhpFpm.attach(SystemClock(), bed.testbed.pid, "www", undoes=True)
+        assert any("does not answer: what somebody has edited since" in note for note in later.notes)
+        later.undo_leftover()
+        assert (later.configuration(), later.leftover(), bed.snippet.exists()) == (DEBIAN, "", False)
+        assert under_way.wait() == ["done"] * 4
 
 
 def test_where_all_requests_are_long_one_more_is_no_reason_to_wait() -> None:

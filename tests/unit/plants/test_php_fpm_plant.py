@@ -46,6 +46,7 @@ class Server:
     drainable: bool = False
     reads_long: bool = False
     pending: Path | None = None
+    silent: bool = False
     master: FpmMaster = field(default_factory=lambda: FpmMaster(**vars(MASTER)))
     standstill: Standstill | None = None
     held_s: float = 0.0

@@ -44,8 +44,9 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> PhpFpm:
     Raises:
         UsageError: none or several run, or it cannot be read from here; the message says what is needed.
     """
+    undoes = getattr(args, "undo", False)
     return PhpFpm.attach(
-        clock, args.pid, args.pool, args.snippet_directory, args.fpm_option, args.accept_lost_requests
+        clock, args.pid, args.pool, args.snippet_directory, args.fpm_option, args.accept_lost_requests, undoes
     )
 
 

@@ -60,6 +60,8 @@ class Attached(IncludedServer[Configuration]):
         clock: for the status page.
         pool: the pool; None when there is only one.
         options: what FPM was started with beside its configuration.
+        undoes: whether only an undo is to follow, which waits for no idle worker: what keeps all of them busy may be
+            just what is to be undone.
 
     Attributes:
         master: as given.
@@ -68,6 +70,7 @@ class Attached(IncludedServer[Configuration]):
         loaded: the configuration as FPM has loaded it.
         in_force: knob to value.
         pending: a file, or PHP's own, that was changed after FPM loaded it; None for none.
+        silent: whether that did not answer, so that `pending` is not known.
         status_page: where the pool's status page is.
 
     Raises:
@@ -78,10 +81,18 @@ class Attached(IncludedServer[Configuration]):
     master: FpmMaster
     program: Program
     by_hand = "systemctl reload php-fpm, or kill -USR2"
+    silent = False
     _unasked = ""
     """The pool at which the next look begins, as there was no time for it in the last one."""
 
-    def __init__(self, master: FpmMaster, clock: Clock, pool: str | None = None, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        master: FpmMaster,
+        clock: Clock,
+        pool: str | None = None,
+        options: Sequence[str] = (),
+        undoes: bool = False,
+    ) -> None:
         vet(master)
         self.master = master
         self.clock = clock
@@ -91,7 +102,7 @@ class Attached(IncludedServer[Configuration]):
         self.pool = self.section = _chosen(self.loaded, pool)
         self.status_page = self._page_of(self.pool)
         self.in_force = self.values(self.loaded)
-        self.pending = self._changed_since_load()
+        self.pending = self._changed_since_load(undoes)
         self._generation = master.generation()
 
     @property
@@ -178,8 +189,8 @@ class Attached(IncludedServer[Configuration]):
         self.pending = None
         self._generation = self.master.generation()
 
-    def _changed_since_load(self) -> Path | None:
-        """A file that was changed after FPM was started or reloaded.
+    def _changed_since_load(self, undoes: bool = False) -> Path | None:
+        """A file that was changed after FPM was started or reloaded; None where that is not known, in an undo.
 
         Raises:
             UsageError: the status page does not say when that was.
@@ -188,6 +199,9 @@ class Attached(IncludedServer[Configuration]):
             page = status.ask(self.status_page, self.clock, _PAGE_PATIENCE_S)
         except NotMeasured as error:
             raise UsageError(f"the status page of pool {self.pool} at {self.status_page.address}: {error}") from None
+        self.silent = page is None
+        if page is None and undoes:
+            return None
         if page is None:
             raise UsageError(
                 f"the status page of pool {self.pool} did not answer within {_PAGE_PATIENCE_S:g} s: all workers are "
@@ -292,6 +306,11 @@ class Attached(IncludedServer[Configuration]):
                 f"a reload is one of all pools: {', '.join(others)} too; how long their requests hold it up is not "
                 "seen, so the first one may take longer than trimtab expects; one that takes very long puts "
                 "changes off"
+            )
+        if self.silent:
+            found.append(
+                f"the status page of pool {self.pool} does not answer: what somebody has edited since PHP-FPM was "
+                "loaded last comes into force too"
             )
         if self.pending is not None:
             found.append(

@@ -75,6 +75,7 @@ class PhpFpm(IncludedPlant):
         snippet_directory: Path | None = None,
         options: Iterable[str] = (),
         accept_lost: bool = False,
+        undoes: bool = False,
     ) -> PhpFpm:
         """Finds a running FPM and attaches to it.
 
@@ -85,12 +86,13 @@ class PhpFpm(IncludedPlant):
             snippet_directory: an included directory for trimtab's own file; None to look for one.
             options: what FPM was started with beside its configuration, such as "-c", "/etc/own.ini".
             accept_lost: whether requests may be lost in a reload because process_control_timeout is 0 or short.
+            undoes: whether only an undo is to follow, which waits for no idle worker.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it ended.
         """
-        attached = Attached(FpmMaster.find(pid), clock, pool, tuple(options))
+        attached = Attached(FpmMaster.find(pid), clock, pool, tuple(options), undoes)
         return PhpFpm(clock, attached, snippet_directory, None, accept_lost)
 
     @property
