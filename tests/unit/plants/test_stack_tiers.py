@@ -51,6 +51,7 @@ class Shops:
     """The servers that run, as a member of the room of plants."""
 
     def __init__(self) -> None:
+        self.undo: list[bool] = []
         self.running: list[int] = []
         self.made: list[Shop] = []
 
@@ -59,6 +60,7 @@ class Shops:
         parser.add_argument("--pool", default="", help="the pool")
 
     def from_arguments(self, args: argparse.Namespace, clock: Clock) -> Shop:
+        self.undo.append(args.undo)
         if args.pid is not None and args.pid not in self.running:
             raise UsageError(f"pid {args.pid} is no shop")
         if args.pid is None and len(self.running) != 1:
@@ -171,13 +173,14 @@ def test_clients_that_cannot_be_made_any_more_keep_nothing_from_being_undone(sho
     assert [one.undone for one in shops.made] == [1, 1]
 
 
-def test_a_command_that_undoes_says_so_to_the_stack(shops: Shops) -> None:
+def test_a_command_that_undoes_says_so_to_the_stack_and_to_each_tier(shops: Shops) -> None:
     shops.running = [HERE]
     words = {"file": Path("stack.toml"), "seed": 0, "extras": {"stack": said(f"pid = {HERE}", f"pid = {OTHER}").text}}
     with pytest.raises(UsageError, match="keep one of them"):
         stack.from_arguments(argparse.Namespace(**words), CLOCK)
     found = stack.from_arguments(argparse.Namespace(**words, undo=True), CLOCK)
     assert [part.tier for part in found.parts] == ["web"]
+    assert False in shops.undo and shops.undo[-1] is True
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["first", "second"])

@@ -71,7 +71,7 @@ class Tiers(Stack):
                 own = clients.traffic(description.clients or {}, base, seed) if drives else None
             for tier in description.tiers:
                 try:
-                    parts.append(attached(description, tier, base, clock, seed, stored))
+                    parts.append(attached(description, tier, base, clock, seed, stored, undo))
                 except UsageError as error:
                     absent.append(str(error))
                     if not undo or len(absent) == len(description.tiers):
@@ -127,7 +127,9 @@ class Tiers(Stack):
         return max(super().warm_up(), 0.0 if self._traffic is None else self._traffic.start())
 
 
-def attached(description: Description, tier: str, base: Path, clock: Clock, seed: int, stored: bool = False) -> Plant:
+def attached(
+    description: Description, tier: str, base: Path, clock: Clock, seed: int, stored: bool = False, undo: bool = False
+) -> Plant:
     """The plant of one tier, under the tier's name.
 
     Args:
@@ -137,6 +139,7 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
         clock: for the waits of the plant.
         seed: source of randomness, where the plant has some.
         stored: True for a run that was: a server that was started anew since is found without its process id.
+        undo: True where it is only to be undone.
 
     Raises:
         UsageError: its table is wrong, or its server cannot be used from here.
@@ -145,13 +148,13 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
     anew = {key: value for key, value in given.items() if key != "pid"}
     pid = given.get("pid") if stored else None
     if isinstance(pid, int) and not Path(f"/proc/{pid}").exists():
-        return _made(description.name, tier, anew, base, clock, seed)
+        return _made(description.name, tier, anew, base, clock, seed, undo)
     try:
-        return _made(description.name, tier, given, base, clock, seed)
+        return _made(description.name, tier, given, base, clock, seed, undo)
     except UsageError:
         if pid is not None:  # by now it may be any other process's
             with contextlib.suppress(UsageError):
-                return _made(description.name, tier, anew, base, clock, seed)
+                return _made(description.name, tier, anew, base, clock, seed, undo)
         raise
 
 
@@ -169,10 +172,10 @@ def check(description: Description, base: Path) -> None:
         _read(description.name, tier, table, base)
 
 
-def _made(file: str, tier: str, table: Mapping[str, Any], base: Path, clock: Clock, seed: int) -> Plant:
+def _made(file: str, tier: str, table: Mapping[str, Any], base: Path, clock: Clock, seed: int, undo: bool) -> Plant:
     """The plant of a tier by its table, as `attached` says."""
     module, args = _read(file, tier, table, base)
-    args.seed = seed
+    args.seed, args.undo = seed, undo
     with _in(file), _in(f"[tiers.{tier}]"):
         part: Plant = module.from_arguments(args, clock)
     part.tier = tier
