@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -107,16 +108,17 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         before = present(path, directory)
-        fresh = f".{path.name}.{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(fresh, flags, mode if before is None else 0o600, dir_fd=directory)
+        fresh, place = f".{path.name}.{secrets.token_hex(8)}", f"/proc/self/fd/{directory}/{path.name}"
+        rights = mode if before is None else 0o600
         try:
-            with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(text)
-                file.flush()
-                if before is not None:
-                    _keep(fd, before, f"/proc/self/fd/{directory}/{path.name}")
-                os.fsync(fd)
+            try:  # it gets its name once it is whole: a kill before that leaves nothing
+                fd = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, rights, dir_fd=directory)
+                with _filled(fd, text, before, place):
+                    os.link(f"/proc/self/fd/{fd}", fresh, dst_dir_fd=directory)
+            except OSError:  # a file system without files that have no name
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with _filled(os.open(fresh, flags, rights, dir_fd=directory), text, before, place):
+                    pass
             os.rename(fresh, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -162,6 +164,28 @@ def present(path: Path, directory: int | None = None) -> os.stat_result | None:
     if found.st_uid not in (0, os.geteuid()):
         raise UsageError(f"{name} belongs to uid {found.st_uid}: remove it, or choose another name")
     return found
+
+
+@contextlib.contextmanager
+def _filled(fd: int, text: str, before: os.stat_result | None, place: str) -> Iterator[None]:
+    """A new file with a text, on disk, which is closed at the end.
+
+    Args:
+        fd: its descriptor.
+        text: the text.
+        before: status of the file whose place it takes; None for none.
+        place: a path of that one.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        file.flush()
+        if before is not None:
+            _keep(fd, before, place)
+        os.fsync(fd)
+        yield
 
 
 def _keep(fd: int, before: os.stat_result, place: str) -> None:

@@ -100,6 +100,38 @@ def test_what_a_link_in_its_place_points_to_is_neither_written_nor_read(tmp_path
     assert link.is_symlink()
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_kill_while_it_is_written_leaves_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """A hidden file stayed in a server's configuration, and Apache reads that too where it includes a directory."""
+    path = tmp_path / "file"
+    if there:
+        path.write_text("before")
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(os, "fsync", lambda fd: os._exit(9))
+        write_whole(path, "text")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert [one.name for one in tmp_path.iterdir()] == ["file"] * there
+
+
+def test_a_file_system_without_files_that_have_no_name_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def without(path: str, flags: int, *arguments: int, dir_fd: int | None = None) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(95, "Operation not supported")
+        return real(path, flags, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", without)
+    for text in ("first", "second"):
+        write_whole(tmp_path / "file", text)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "second")]
+
+
 def test_no_temporary_name_can_be_known_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     real = os.rename
