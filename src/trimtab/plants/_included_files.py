@@ -55,7 +55,7 @@ class Files:
         settings: every setting, in the order in which the server reads them.
         files: the files, in the order in which they are read.
         patterns: their includes, in that order.
-        stamps: of the files and of the directories in which included ones are looked for.
+        stamps: of the files and of the directories in which included ones are looked for, before the first look.
     """
 
     settings: list[Setting] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Files:
         text = overlay.get(path)
         if text is None:
             try:
-                self.stamps[path] = stamp(path)
+                self.stamps.setdefault(path, stamp(path))
                 text = read_text(open_trusted(path), path)
             except OSError as error:
                 raise UsageError(f"cannot read {printable(str(path))}: {error.strerror}") from None
@@ -128,7 +128,8 @@ class Files:
         if not glob.has_magic(str(pattern)):
             return [pattern]
         directory = pattern.parent
-        self.stamps.update(searched(pattern))
+        for path, seen in searched(pattern).items():
+            self.stamps.setdefault(path, seen)
         names = {Path(name) for name in glob.glob(str(pattern))}
         names |= {p for p, t in overlay.items() if t is not None and p.parent == directory and _of(p, pattern)}
         return sorted(names - {p for p, t in overlay.items() if t is None})

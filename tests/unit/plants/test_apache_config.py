@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.files import read_text
+from trimtab.plants.apache import configuration
 from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
 from trimtab.plants.apache.syntax import lines, version_holds, words
 
@@ -158,6 +160,35 @@ def test_a_change_of_a_file_and_a_new_file_in_a_directory_are_noticed(read: Read
     found = evaluate(Origin(tmp_path / "main.conf", tmp_path))
     (tmp_path / "d" / "a.conf").write_text("Listen 33")
     assert not found.unchanged()
+
+
+def test_an_edit_while_it_is_read_makes_it_read_again(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stamp of after that, the text before passed for what is on disk until the next edit."""
+
+    def edited(fd: int, path: Path) -> str:
+        text = read_text(fd, path)
+        if path.name == "a.conf":
+            path.write_text("Listen 22")
+        return text
+
+    with monkeypatch.context() as patch:
+        patch.setattr(configuration, "read_text", edited)
+        found = read("Include a.conf", {"a.conf": "Listen 1"})
+    assert values(found, "listen") == ["1"] and not found.unchanged()
+
+
+def test_a_file_that_comes_or_goes_of_which_iffile_asks_makes_it_read_again(read: Read, tmp_path: Path) -> None:
+    text, flag = "<IfFile flag>\nListen 1\n</IfFile>\n<IfFile !flag>\nListen 2\n</IfFile>", tmp_path / "flag"
+    found = read(text)
+    assert values(found, "listen") == ["2"] and found.unchanged()
+    flag.write_text("")
+    assert not found.unchanged()
+    found = read(text)
+    assert values(found, "listen") == ["1"] and found.unchanged()
+    flag.write_text("what it says is of no matter")
+    assert found.unchanged() and flag not in found.read()
 
 
 @pytest.mark.parametrize(

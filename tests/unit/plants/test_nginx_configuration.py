@@ -9,6 +9,7 @@ import pytest
 
 from tests._stranger import STRANGER, needs_root
 from trimtab.errors import UsageError
+from trimtab.plants.nginx import configuration
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.program import Program
 
@@ -29,6 +30,25 @@ def test_files_in_directories_that_wildcards_name_are_read(tmp_path: Path) -> No
     assert [one.args for one in found.named("keepalive_timeout", "http")] == [("5",)]
     assert found.patterns == [(tmp_path / "sites" / "*" / "nginx.conf", ("http",))]
     assert read(tmp_path, "not-yet/*/nginx.conf").named("keepalive_timeout", "http") == []
+
+
+def test_an_edit_while_it_is_read_makes_it_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file that many include, by its second reading: the hosts before that had the text of before the edit."""
+    both, real = tmp_path / "both.conf", configuration.text_of
+
+    def edited(path: Path) -> str:
+        text = real(path)
+        if text == "keepalive_timeout 5;":
+            path.write_text("keepalive_timeout 65;")
+        return text
+
+    both.write_text("keepalive_timeout 5;")
+    with monkeypatch.context() as patch:
+        patch.setattr(configuration, "text_of", edited)
+        found = read(tmp_path, "both.conf; include both.conf")
+    assert [one.args for one in found.anywhere("keepalive_timeout")] == [("5",), ("65",)] and not found.unchanged()
+    found = read(tmp_path, "both.conf; include both.conf")
+    assert found.unchanged()
 
 
 @needs_root

@@ -12,6 +12,8 @@ import pytest
 from tests._stranger import STRANGER, needs_root
 from trimtab.core.memory import Room
 from trimtab.errors import UsageError
+from trimtab.files import read_text
+from trimtab.plants import _included_files
 from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.configuration import read
@@ -54,6 +56,25 @@ def location(main: Path, chosen: Path | None = None) -> Path:
 def test_what_no_file_can_be_called_in_an_acl_is_no_list_of_it(main: Path) -> None:
     """Nor is one that may not be looked at, which is an error of the same kind."""
     assert values(main, f'acl long browser "/{"x" * 300}"\nacl one src "{main.parent}/missing"\n') == {}
+
+
+def test_an_edit_while_it_is_read_makes_it_read_again(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file that is included twice, by its second reading; and of a directory."""
+    both = main.parent / "conf.d" / "mine.conf"
+
+    def edited(fd: int, path: Path) -> str:
+        text = read_text(fd, path)
+        if text == "cache_mem 8 MB\n":
+            both.write_text("cache_mem 64 MB\n")
+            (both.parent / "more.conf").touch()
+        return text
+
+    main.write_text(f"include {both.parent}/*.conf\ninclude {both.parent}/*.conf\n")
+    both.write_text("cache_mem 8 MB\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(_included_files, "read_text", edited)
+        found = read(main, "squid")
+    assert {both, both.parent} <= {*found.changed()} and not read(main, "squid").changed()
 
 
 def test_where_nothing_is_set_it_is_what_debian_ships(main: Path) -> None:

@@ -45,6 +45,9 @@ class Configuration:
     variables: frozenset[str] = frozenset()
     """Names of the variables that it takes from the environment."""
     stamps: dict[Path, Stamp] = field(default_factory=dict)
+    """Of the files and directories, before they were first read."""
+    asked: dict[Path, bool] = field(default_factory=dict)
+    """Files of which only is asked whether they are there, and whether they were."""
 
     def named(self, *names: str) -> list[Directive]:
         """The directives of these lower-case names, in order."""
@@ -60,7 +63,8 @@ class Configuration:
 
     def unchanged(self) -> bool:
         """Whether every file and directory that was read is as it was."""
-        return all(stamp(path) == seen for path, seen in self.stamps.items())
+        there = all(os.path.exists(path) is seen for path, seen in self.asked.items())
+        return there and all(stamp(path) == seen for path, seen in self.stamps.items())
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,7 @@ class _Reader:
     def _file(self, path: Path, context: tuple[tuple[str, str], ...], depth: int) -> None:
         if depth > _MAX_DEPTH:
             raise UsageError(f"{path} is included more than {_MAX_DEPTH} levels deep")
+        self._out.stamps.setdefault(path, stamp(path))
         text = self._overlay.get(path)
         if text is None:
             try:
@@ -153,7 +158,6 @@ class _Reader:
             except OSError as error:
                 why = f"{printable(str(path))}: {error.strerror}"
                 raise UsageError(f"cannot read Apache's configuration: {why}") from None
-        self._out.stamps[path] = stamp(path)
         self._out.files.append(path)
         self._text(text, path, context, depth)
 
@@ -244,12 +248,12 @@ class _Reader:
         ):
             yield path
         else:
-            self._out.stamps[path] = stamp(path)
+            self._out.stamps.setdefault(path, stamp(path))
 
     def _names(self, directory: Path) -> list[str]:
         """Names in a directory, as the overlay has it, sorted by bytes as Apache does."""
         require_trusted(directory)
-        self._out.stamps[directory] = stamp(directory)
+        self._out.stamps.setdefault(directory, stamp(directory))
         try:
             names = set(os.listdir(directory))
         except OSError:
@@ -280,7 +284,8 @@ class _Reader:
         if name == "ifdefine":
             return (self._filled(wanted) in self._variables) != negated
         if name == "iffile":
-            return (self._root / self._filled(wanted)).exists() != negated
+            path = self._root / self._filled(wanted)
+            return self._out.asked.setdefault(path, os.path.exists(path)) != negated
         if name == "ifversion":
             return version_holds(argument, self._origin.version)
         self._out.uncertain.append(f"<{name} {argument}> at {where}, taken as true")

@@ -31,7 +31,7 @@ class Configuration:
         directives: all directives, in nginx's order.
         texts: the text of every file.
         patterns: each include with a wildcard, and the context in which it stands.
-        stamps: of the files, and of the directories in which included ones are looked for, before they were read.
+        stamps: of the files and of the directories in which included ones are looked for, before the first look.
     """
 
     directives: list[Directive] = field(default_factory=list)
@@ -94,7 +94,7 @@ def _file(path: Path, program: Program, out: Configuration, context: tuple[str, 
     """Adds a file and those that it includes."""
     if depth > _DEEPEST:
         raise UsageError(f"{printable(str(path))} is included within itself")
-    out.stamps[path] = stamp(path)
+    out.stamps.setdefault(path, stamp(path))
     text = out.texts[path] = text_of(path)
     for one in directives(text, path, context, block):
         out.directives.append(one)
@@ -108,6 +108,7 @@ def _included(one: Directive, program: Program, out: Configuration) -> list[Path
     pattern = program.config_file.parent / one.args[0]
     if not glob.has_magic(str(pattern)):
         return [pattern]
-    out.stamps |= searched(pattern)
+    for directory, seen in searched(pattern).items():
+        out.stamps.setdefault(directory, seen)
     out.patterns.append((pattern, one.context))
     return [Path(found) for found in sorted(glob.glob(str(pattern)))]
