@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from trimtab.core import Clock, Knob
 from trimtab.errors import ApplyRefused
+from trimtab.files import ABSENT
 from trimtab.plants import _change
 from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import Files
@@ -88,7 +89,7 @@ class IncludedServer(ABC, Generic[C]):
             UsageError: it cannot be read, or somebody else could change it.
         """
         found = self.parsed()
-        same_files(self.master, found.stamps)
+        same_files(self.master, (path for path, seen in found.stamps.items() if seen != ABSENT))
         return found
 
     def test(self) -> Verdict:

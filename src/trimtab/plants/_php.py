@@ -6,11 +6,12 @@ both make that memory anew, and read php.ini and what is beside it.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterable
 from pathlib import Path
 
 from trimtab import processes
-from trimtab.files import ABSENT, Stamp, stamp
+from trimtab.files import Stamp, stamp
 
 
 def forgotten(pid: int) -> tuple[str, ...]:
@@ -34,13 +35,18 @@ def php_ini(named: Path) -> Path:
 
 
 def ini_stamps(patterns: Iterable[Path]) -> dict[Path, Stamp]:
-    """Stamps of PHP's own files and of the directories in which they are, as far as these are there.
+    """Stamps of PHP's own files, also of those that may come, and of the directories in which others may.
+
+    The directory of one that is named is none of these: Red Hat's php.ini is in /etc.
 
     Args:
         patterns: absolute paths, perhaps with wildcards in the last part.
     """
     found = dict[Path, Stamp]()
     for one in patterns:
-        found[one.parent] = stamp(one.parent)  # before it is looked into
-        found |= {path: stamp(path) for path in one.parent.glob(one.name)}
-    return {path: seen for path, seen in sorted(found.items()) if seen != ABSENT}
+        if glob.has_magic(one.name):
+            found[one.parent] = stamp(one.parent)  # before it is looked into
+            found |= {path: stamp(path) for path in one.parent.glob(one.name)}
+        else:
+            found[one] = stamp(one)
+    return dict(sorted(found.items()))

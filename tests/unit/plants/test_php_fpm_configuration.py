@@ -334,7 +334,10 @@ def test_a_file_of_phps_own_that_changes_comes_or_goes_is_an_edit(main: Path) ->
     def now() -> Configuration:
         return read(main, ini=(ini, more.parent / "*.ini"))
 
-    assert {main.parent, more.parent} <= now().stamps.keys(), "one may come"
+    assert {ini, more.parent} <= now().stamps.keys(), "one may come"
+    loaded = now()
+    (ini.parent / "resolv.conf").touch()
+    assert loaded.changed() == [], "what else does is of no matter"
     edits = ((ini, "memory_limit = 64M\n"), (more, "extension=gd\n"), (more, "extension=gd.so\n"), (more, None))
     for path, text in edits:
         loaded = now()
