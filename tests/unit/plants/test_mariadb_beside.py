@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.plants.test_mariadb import variables
-from tests.unit.plants.test_mariadb_change import CHANGE, MORE, Link, Service, World, attach, begun, fresh
+from tests.unit.plants.test_mariadb_change import CHANGE, MORE, STACK, Link, Service, World, attach, begun, fresh
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.link import Rejected
@@ -72,15 +72,15 @@ def test_how_far_replication_has_come_is_set_back_by_no_restart(fresh: Callable[
 
 
 @pytest.mark.parametrize(
-    ("started", "options", "group"),
+    ("started", "options", "suffix"),
     [
-        ("argv[]=/usr/sbin/mariadbd $MYSQLD_OPTS ;", (), "[mariadbd]"),
-        ("argv[]=/usr/sbin/mariadbd --defaults-file=/etc/b.cnf ;", ("--defaults-file=/etc/b.cnf",), "[mariadbd]"),
-        ("Environment=M=--defaults-group-suffix=.b", ("--defaults-group-suffix=.b",), "[mariadbd.b]"),
+        ("argv[]=/usr/sbin/mariadbd $MYSQLD_OPTS ;", (), ""),
+        ("argv[]=/usr/sbin/mariadbd --defaults-file=/etc/b.cnf ;", ("--defaults-file=/etc/b.cnf",), ""),
+        ("Environment=M=--defaults-group-suffix=.b", ("--defaults-group-suffix=.b",), ".b"),
     ],
 )
 def test_one_of_several_instances_is_asked_what_it_would_read_itself_and_has_our_file_to_itself(
-    monkeypatch: pytest.MonkeyPatch, started: str, options: tuple[str, ...], group: str
+    monkeypatch: pytest.MonkeyPatch, started: str, options: tuple[str, ...], suffix: str
 ) -> None:
     said = {"MainPID": str(os.getpid()), "ExecStart": started}
     monkeypatch.setattr("trimtab.own.program", lambda name: "/bin/systemctl")
@@ -89,7 +89,25 @@ def test_one_of_several_instances_is_asked_what_it_would_read_itself_and_has_our
     server: Any = SimpleNamespace(pid=os.getpid())
     found = restart.Service.of(server)
     assert (found.unit, found.options) == ("mariadb@b.service", options)
-    assert f"[{restart._group(found.options)}]" == group
+    assert restart._suffix(found.options) == suffix
+
+
+def test_what_one_instance_has_kept_is_its_own_where_another_reads_the_same_directory(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one's next restart took its place, so that the first lost it with its own next one."""
+    world = fresh()
+    attach(world).apply(CHANGE)
+    kept, text = world.snippet, world.snippet.read_text()
+    world.read.clear()
+    monkeypatch.setattr(Service, "options", ("--defaults-group-suffix=.b/1",))
+    monkeypatch.setattr(World, "snippet", kept.with_name("zz-trimtab_b_1.cnf"))
+    other = attach(world)
+    assert "thread_stack" not in other.leftover()
+    other.apply({"thread_stack": STACK})
+    assert "[mariadbd.b/1]" in world.snippet.read_text() and kept.read_text() == text
+    other.restore()
+    assert not world.snippet.exists() and kept.read_text() == text
 
 
 def test_the_time_of_a_restart_is_told_with_the_next_window(

@@ -141,8 +141,9 @@ class Restarts:
 
     @property
     def path(self) -> Path:
-        """Our file."""
-        return self.directory / NAME
+        """Our file: of several instances that read the same directory each has its own, which comes after NAME."""
+        suffix = _suffix(self.service.options).lstrip(".").replace("/", "_")
+        return self.directory / (NAME.replace(".cnf", f"_{suffix}.cnf") if suffix else NAME)
 
     def permitted(self) -> None:
         """Makes sure that our file may be written.
@@ -206,7 +207,7 @@ class Restarts:
         original = self.original if was is not None else before
         self.kept = self.kept if was is not None else self._left_in_force()
         words = {**self.kept} | {name: self.attached.word(name, value) for name, value in values.items()}
-        lines = [f"[{_group(self.service.options)}]", *(f"{n} = {v}" for n, v in words.items())]
+        lines = [f"[mariadbd{_suffix(self.service.options)}]", *(f"{n} = {v}" for n, v in words.items())]
         text = _own_file.compose("".join(f"{line}\n" for line in lines), original)
         self.written, self.original = text, original  # first: what cannot be put back below is by `put_back`
         try:
@@ -290,7 +291,7 @@ class Restarts:
         """Variables that an earlier run's file sets, as MariaDB writes them; "" where it is gone and was read."""
         text = _own_file.read(self.path) if self.written is None else ""
         if text is None:
-            return dict.fromkeys(self.attached.read_from(NAME), "")
+            return dict.fromkeys(self.attached.read_from(self.path.name), "")
         return dict(_SET.findall(text)) if _own_file.leftover(text) else {}
 
     def _left_in_force(self) -> dict[str, str]:
@@ -320,7 +321,7 @@ class Restarts:
         except ApplyFailed as error:
             lost = error
         if self.left():
-            read = self.attached.read_from(NAME)
+            read = self.attached.read_from(self.path.name)
             with self._no_backup() if read else contextlib.nullcontext():
                 if read:
                     self.require_harmless(back=True)
@@ -487,7 +488,6 @@ class Restarts:
         return ask([str(exe), *self.service.options, "--print-defaults"], {}).stdout.split()
 
 
-def _group(options: Sequence[str]) -> str:
-    """The group of a file for a MariaDB with these options: one of several instances reads one that is its own."""
-    suffixes = [one.removeprefix(_SUFFIX) for one in options if one.startswith(_SUFFIX)]
-    return f"mariadbd{suffixes[-1] if suffixes else ''}"
+def _suffix(options: Sequence[str]) -> str:
+    """What ends the names of the groups that one of several instances alone reads; empty for none."""
+    return next((one.removeprefix(_SUFFIX) for one in reversed(options) if one.startswith(_SUFFIX)), "")
