@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -347,6 +348,24 @@ def test_an_undo_that_was_killed_between_the_file_and_the_reload_to_that_is_made
     assert server.anew(before)
     assert (plant.leftover(), bed.attach().leftover()) == ("", "")
     assert plant.configuration() == server.start
+
+
+def test_a_way_back_to_what_was_kept_that_was_killed_before_its_reload_is_made_good(server: Server) -> None:
+    """PHP-FPM was not reloaded to it: our own file, which it had not loaded, passed for somebody's edit."""
+    bed = server.bed
+    bed.attach().apply(server.to(0))
+    kept = bed.snippet.read_text()
+    back = f"subject.apply({server.to(1)})\nchange.reload"
+    run = KILLED.format(room=server.room, attach=server.attach, point=back, act="restore()")
+    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
+    assert bed.snippet.read_text() == kept
+    second = int(time.time())
+    until(lambda: int(time.time()) > second, "PHP-FPM counts in seconds")
+    os.utime(bed.snippet)
+    plant, before = bed.attach(), server.generation()
+    plant.undo_killed()
+    assert server.anew(before)
+    assert plant.configuration() == {**server.start, **server.to(0)}
 
 
 def test_the_undo_script_undoes_without_trimtab(server: Server) -> None:

@@ -145,8 +145,8 @@ class PhpFpm(IncludedPlant):
 
     def check_reload(self, accept_lost: bool) -> None:
         """Makes sure that FPM may be reloaded, that no request is lost by it, and that our file can be written."""
-        # Also where our own file was not loaded yet: an earlier run was killed.
-        self._server.permitted(accept_lost)
+        # Also where our own file was not loaded yet, as an earlier run was killed; once it was put back it is to be.
+        self._server.permitted(accept_lost, self.location() if self.not_loaded() else None)
         super().check_reload(accept_lost)
         self._server.learn_start()
 
