@@ -8,8 +8,10 @@ import pytest
 
 from tests._jvm import CONNECTOR, ENDPOINT, Bench, Killed, bench
 from trimtab.errors import ApplyFailed
+from trimtab.plants.tomcat.jmx import Refused
 from trimtab.plants.tomcat.journal import Paused
-from trimtab.plants.tomcat.restart import _lost
+from trimtab.plants.tomcat.restart import DRAIN_S, _lost
+from trimtab.sensors.held_back import HeldBack
 
 __all__ = ["bench"]
 LIMITS = (8192, 100)
@@ -180,3 +182,19 @@ def test_that_a_pause_ends_kept_connections_of_ajp_in_use_is_said(name: str, los
     """Those of HTTP end with their next response."""
     paused = Paused(CONNECTOR, f'Catalina:type=ThreadPool,name="{name}"', *LIMITS)
     assert ("kept connections of AJP may be lost" in _lost(paused)) is lost
+
+
+def test_for_how_long_a_restart_that_fails_takes_nothing_counts_too(bench: Bench) -> None:
+    bench.jvm.beans[ENDPOINT]["currentThreadsBusy"] = 2  # as long as it waits for them
+    plant, fails = bench.attach(restart=True), ["java.net.BindException"]
+    (told,) = (one for one in plant.sensors() if isinstance(one, HeldBack))
+    told.begin()
+
+    def refused(*words: str) -> None:
+        if words == ("call", CONNECTOR, "start") and fails:
+            raise Refused(fails.pop())
+
+    bench.programs[-1].on = refused
+    with pytest.raises(ApplyFailed, match="BindException"):
+        plant.apply({"accept_count": 35})
+    assert bench.jvm.serves() and told.read()["held_s"] >= 2 * DRAIN_S, "and the one back"

@@ -54,7 +54,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     beside = [
         one for one in tomcat.layout.connectors if one != connector and one.executor == connector.executor != ""
     ]
-    with contextlib.ExitStack() as stack:
+    with _counted(tomcat, clock), contextlib.ExitStack() as stack:
         paused = [stack.enter_context(_paused(tomcat, one)) for one in (*beside, connector)]
         counted = [(endpoint, BUSY), (connector.handler, _WAITING)]
         lasting = _lasting(tomcat, endpoint)
@@ -67,7 +67,6 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     if tomcat.values([spot])[spot] != connector.port:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
     now_s = clock.now_s()
-    tomcat.held_s += now_s - began_s
     kind = " or ".join(("requests", *lasting))
     late = f"; {left} {kind} were still in service and may have been cut" if left else ""
     ports = ", ".join(str(one.port) for one in beside)
@@ -113,16 +112,25 @@ def held(
         PlantGone: the server has ended.
     """
     began_s, connectors = clock.now_s(), tomcat.layout.connectors
-    with contextlib.ExitStack() as stack:
+    with _counted(tomcat, clock), contextlib.ExitStack() as stack:
         paused = [stack.enter_context(_paused(tomcat, one)) for one in connectors]
         busy = sum(_drained(tomcat, [(one.endpoint, BUSY)], clock, drain_s) for one in connectors)
         for pool in tomcat.layout.pools if pools is None else pools:
             stack.callback(purged, tomcat, pool, notes)
         yield
     held_s = clock.now_s() - began_s
-    tomcat.held_s += held_s
     late = f", with {busy} requests still in service" if busy else ""
     notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}{_lost(*paused)}")
+
+
+@contextlib.contextmanager
+def _counted(tomcat: Attached, clock: Clock) -> Iterator[None]:
+    """Counts for how long requests are held back, also where the change fails."""
+    began_s = clock.now_s()
+    try:
+        yield
+    finally:
+        tomcat.held_s += clock.now_s() - began_s
 
 
 @contextlib.contextmanager
