@@ -18,6 +18,7 @@ from tests._memory_plant import FakeClock
 from tests.unit.plants.test_change import MASTER
 from tests.unit.plants.test_standstill import Waiting
 from trimtab.errors import ApplyLater, UsageError
+from trimtab.files import ABSENT
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
@@ -293,6 +294,17 @@ def test_hundreds_of_pools_that_do_not_answer_hold_a_change_up_for_a_moment_and_
             fpm.require_no_long_request(0.0)
     assert len(looks) >= 20, "all at a time would take a minute"
     assert asked == [f"/run/{pool}.sock" for pool in pools], "each was asked once"
+
+
+def test_a_php_ini_that_is_not_there_is_waited_for_and_hinders_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fpm = object.__new__(Attached)
+    fpm.master = FpmMaster(**{**vars(MASTER), "pid": os.getpid()})
+    monkeypatch.setattr(Program, "ini", (tmp_path / "php.ini",))
+    fpm.program = Program(Path("/usr/sbin/php-fpm"), tmp_path / "php-fpm.conf")
+    server(tmp_path)
+    assert fpm.read().stamps[tmp_path / "php.ini"] == ABSENT
 
 
 @pytest.mark.parametrize("place", ["php.ini", "conf.d/20-gd.ini", "pool.d/shop.conf"])
