@@ -56,6 +56,8 @@ def test_a_kill_at_any_step_of_a_way_back_is_made_good_by_the_next_trimtab(
         world.killed = False
         after, ours = attach(world), {name for name, value in world.values().items() if value != BASE[name]}
         gone += "thread_stack" in ours and not world.snippet.exists()
+        assert after._restarts is not None
+        assert bool(after._restarts.script()) is ("thread_stack" in ours or world.snippet.exists()), f"step {step}"
         assert {name for name in ours if name in after.leftover()} == ours, f"step {step}"
         after.undo_leftover()
         assert (world.state(), after.leftover()) == (START, ""), f"step {step}"

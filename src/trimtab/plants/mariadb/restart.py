@@ -357,7 +357,7 @@ class Restarts:
         """The lines of a shell script that undo our changes or an earlier run's; none where there are none."""
         text, again = _own_file.read(self.path), f"systemctl restart {shlex.quote(self.service.unit)}"
         before = self.original if self.written is not None else _own_file.before_all(text)
-        return [] if text == before else [_own_file.put_back(self.path, before), again]
+        return [] if text == before and not self.left() else [_own_file.put_back(self.path, before), again]
 
     def _to_set_again(self) -> tuple[Mapping[str, object], Mapping[str, object], int]:
         """What a restart would forget, the same as it was before us, and how many connections it would end."""
