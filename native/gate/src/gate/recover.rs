@@ -126,8 +126,6 @@ impl Gate<'_> {
             let worker_end = self.ledger.entry(gate_end).with.load(Relaxed);
             let socket = self.ledger.borrow(number);
             let local = getsockname(socket).ok().and_then(sockets::internet);
-            // It may be what the killed gate has waited in: others share the flag. It fails for nothing that listens.
-            let _ = rustix::io::ioctl_fionbio(socket, true);
             found.push(Listener {
                 number,
                 gate_end,

@@ -95,6 +95,8 @@ impl Gate<'_> {
     pub(super) fn serve_listener(&mut self, listener: Listener) -> rustix::io::Result<()> {
         self.watch(listener.number, self.listening())?;
         self.watch(listener.gate_end, EventFlags::IN)?;
+        // Last: at one that is not taken the server's own accept waits as before.
+        rustix::io::ioctl_fionbio(self.ledger.borrow(listener.number), true)?;
         self.listeners.push(listener);
         Ok(())
     }
@@ -111,15 +113,15 @@ impl Gate<'_> {
     /// The listener with this socket, new or known; None when it is not a listening socket of the internet, or one too many.
     pub(super) fn listener_of(&mut self, socket: OwnedFd, owner: u32) -> Option<usize> {
         let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
-        // Of a known one too: whoever has it could have said otherwise.
-        let is_nonblocking = rustix::io::ioctl_fionbio(socket.as_fd(), true).is_ok();
         let inode = rustix::fs::fstat(&socket).ok()?.st_ino;
         let local = getsockname(&socket).ok().and_then(sockets::internet)?;
         if let Some(index) = self.listeners.iter().position(|one| one.inode == inode) {
+            // Whoever has it could have said otherwise meanwhile. It fails for nothing that listens.
+            let _ = rustix::io::ioctl_fionbio(socket.as_fd(), true);
             return Some(index);
         }
         let most = (self.ledger.descriptors() / 16).min(LISTENERS);
-        if !listens || !is_nonblocking || self.listeners.len() >= most {
+        if !listens || self.listeners.len() >= most {
             return None;
         }
         let (gate_end, worker_end) = self.pair().ok()?;

@@ -58,6 +58,10 @@ fn listeners_without_end_are_not_taken() {
         kept.push((listener, talk));
     }
     assert_eq!(taken, 512);
+    // The server's accept waits at one that was not taken as it did.
+    let (not_taken, _) = kept.last().unwrap();
+    let flags = rustix::fs::fcntl_getfl(not_taken).unwrap();
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
     until("the gate answers", || {
         bench.control().ask(&json!({"type": "read"}))["type"] == "readings"
     });
