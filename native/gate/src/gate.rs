@@ -23,7 +23,7 @@ mod server;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use anyhow::Context as _;
 use rustix::event::{epoll, Timespec};
@@ -117,6 +117,8 @@ pub struct Gate<'a> {
     end: Option<End>,
     epoll: u32,
     clockwork: Clockwork,
+    /// The generation that it began, which no other gate has.
+    began: u32,
 }
 
 impl<'a> Gate<'a> {
@@ -163,6 +165,7 @@ impl<'a> Gate<'a> {
             end: None,
             epoll: ledger.keep(epoll, Kind::Passing, 0),
             clockwork: Clockwork::new(),
+            began: 0,
         })
     }
 
@@ -279,9 +282,8 @@ impl<'a> Gate<'a> {
             Err(Errno::PERM) => self.clockwork.stdin_ended = true,
             Err(error) => return Err(error).context("standard input"),
         }
-        header
-            .generation
-            .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let before = header.generation.fetch_add(1, SeqCst);
+        self.began = before.wrapping_add(1);
         Ok(())
     }
 

@@ -189,7 +189,7 @@ pub enum Answer {
         configuration: BTreeMap<String, i64>,
         /// Who decides.
         mode: Mode,
-        /// Starts of a gate so far in this run directory.
+        /// Tells this gate from all that were before it in this run directory.
         generation: u32,
     },
     /// Readings.

@@ -15,7 +15,7 @@ class State(_Answer, frozen=True, tag="done"):
     Args:
         configuration: knob name to value.
         mode: "budgets", or "open" when the controller's lease ran out.
-        generation: starts of a gate so far.
+        generation: tells this gate from all that were before it.
     """
 
     configuration: dict[str, int]

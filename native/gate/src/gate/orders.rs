@@ -135,7 +135,7 @@ impl Gate<'_> {
         Answer::Done {
             configuration: budgets.chain([limit]).collect(),
             mode: self.mode(),
-            generation: self.shared.header.generation.load(Relaxed),
+            generation: self.began,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{sockopt, AddressFamily, SendFlags, Shutdown, SocketType};
 use rustix::process::{kill_process, Pid, Signal};
+use serde_json::json;
 use trimtab_wire::handoff;
 
 use crate::bench::{client, register, two_classes, until, Bench, Server};
@@ -152,6 +153,13 @@ fn a_listener_that_is_shut_down_costs_the_gate_nothing_and_may_listen_again() {
 fn a_listener_whose_workers_are_shut_down_with_it_is_let_go_and_served_when_it_is_shown_again() {
     let bench = Bench::start("pair-shut", two_classes());
     let generation = || bench.shared.header.generation.load(Relaxed);
+    let same_gate = || {
+        bench
+            .control()
+            .ask(&json!({"type": "apply", "changes": {}}))["generation"]
+            .clone()
+    };
+    let gate = same_gate();
     // As the shim does; the other direction is for a process that was broken into.
     for how in [Shutdown::Read, Shutdown::Write] {
         let server = Server::start(&bench);
@@ -163,4 +171,6 @@ fn a_listener_whose_workers_are_shut_down_with_it_is_let_go_and_served_when_it_i
         let held = again.take(&bench);
         again.release(&bench, held);
     }
+    // To a controller another gate would be a reason to put its budgets over an operator's.
+    assert_eq!(same_gate(), gate);
 }
