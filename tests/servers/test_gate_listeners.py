@@ -23,7 +23,7 @@ from trimtab.testbed._private import free_ports, worker_user
 
 pytestmark = pytest.mark.server
 PYTHON = """
-import http.server, os, signal, sys, threading
+import http.server, os, signal, socket, sys, threading
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def log_message(self, *_): pass
@@ -64,6 +64,15 @@ while True:
         server.serve_forever()
 """
 """The port is closed and opened anew at a request."""
+RESTS = """
+def asked(self, path):
+    if path == "/rest":
+        self.server.socket.shutdown(socket.SHUT_RDWR)
+        self.server.socket.listen(64)
+Handler.asked = asked
+Server(("127.0.0.1", first), Handler).serve_forever()
+"""
+"""The port is shut down at a request, and listened at again by the same descriptor."""
 ANOTHER = """
 def asked(self, path):
     if path == "/another":
@@ -146,6 +155,21 @@ def test_a_server_can_close_its_port_and_open_it_anew_at_once(tmp_path: Path) ->
                 pages(ports[0], "/")()
             until(lambda before=before: listeners(ports[0]) - before, "the port does not come back")  # type: ignore[misc]
             assert server.process.poll() is None
+
+
+def test_a_port_is_gated_again_that_its_only_process_shuts_down_and_listens_at_again(tmp_path: Path) -> None:
+    with python(tmp_path, RESTS) as (server, ports):
+        for _ in range(3):
+            assert pages(ports[0], "/rest")() == 1
+            before = server.reading("dispatched")
+
+            def is_gated(before: int = before) -> bool:
+                # What comes in the moment of rest is refused or reset, as without a gate.
+                with contextlib.suppress(ConnectionError):
+                    pages(ports[0], "/")()
+                return server.reading("dispatched") > before
+
+            until(is_gated, "its clients are served without the gate")
 
 
 def test_a_connection_keeps_its_slot_when_its_process_opens_another_port(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@
 //! A process of the server can write anything anywhere here, at any time: whoever reads an index, a link, a state, a count or a time
 //! believes none of it, follows no link more often than there are slots, and waits for nothing that only this file says.
 //!
-//! The times are CLOCK_MONOTONIC in nanoseconds. The gate raises `generation` once its hand-off socket listens, not before:
-//! a process without a gate tries to find the new one once for each generation (and again after a failure, at a distance).
+//! The times are CLOCK_MONOTONIC in nanoseconds. The gate raises `generation` once its hand-off socket listens, not before, and after it has
+//! let a listener go: a process that accepts for itself shows its listeners once for each generation (and again after a failure, at a distance).
 
 // The shim carries this into the server, which a panic would end.
 #![deny(
@@ -91,7 +91,7 @@ pub struct Header {
     pub slot_len: AtomicU32,
     /// What a process must show at the hand-off socket, as two words.
     pub token: [AtomicU64; 2],
-    /// Gate starts so far; 0 before the first.
+    /// Gate starts and listeners that were let go, so far; 0 before the first.
     pub generation: AtomicU32,
     /// Process id of the gate; 0 when there is none.
     pub gate_pid: AtomicU32,

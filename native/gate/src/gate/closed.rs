@@ -5,7 +5,7 @@
 //! is at its address, now or in a moment: a server may open it anew.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -90,6 +90,8 @@ impl Gate<'_> {
         for number in ends.into_iter().chain(listener.holds) {
             self.close(number);
         }
+        // Should somebody have it after all, as who has shut it down and listens there again, he accepts for himself now, and may come again.
+        self.shared.header.generation.fetch_add(1, SeqCst);
     }
 
     /// The listener to which a connection goes whose own was closed.

@@ -1,7 +1,7 @@
 //! The processes of the server and their listeners: they take connections, and die. Who may say that he is one: `pending_handshakes`.
 
 use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -85,9 +85,6 @@ impl Gate<'_> {
     fn let_go(&mut self, is_over: impl Fn(&Listener) -> bool) {
         while let Some(index) = self.listeners.iter().position(&is_over) {
             self.forget(index);
-            // Should there be somebody after all, he accepts for himself now, and may come again.
-            let generation = &self.shared.header.generation;
-            generation.fetch_add(1, SeqCst);
         }
     }
 

@@ -174,3 +174,14 @@ fn a_listener_whose_workers_are_shut_down_with_it_is_let_go_and_served_when_it_i
     // To a controller another gate would be a reason to put its budgets over an operator's.
     assert_eq!(same_gate(), gate);
 }
+
+#[test]
+fn who_has_a_listener_that_nobody_holds_any_more_is_told_to_show_it_again() {
+    let bench = Bench::start("hold-ended", two_classes());
+    let server = Server::start(&bench);
+    let before = bench.shared.header.generation.load(Relaxed);
+    drop(server.hold);
+    until("it is let go", || {
+        bench.shared.header.generation.load(Relaxed) > before
+    });
+}
