@@ -9,7 +9,7 @@ mod inherited;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
@@ -26,7 +26,8 @@ use crate::{kept, rebind};
 pub use executing::{flagged, flagged_in_part, leaves_listeners};
 pub use inherited::{inherit, inherit_alone};
 
-const LISTENERS: usize = 64;
+/// Listeners of this process; one more is served without the gate. Of so many with numbers in a row each finds its places free, see `kept`.
+const LISTENERS: usize = 256;
 /// Numbers of one listener: the one that the server opened and its duplicates, of which some servers have one for each thread. More
 /// are served, but not when the others are closed.
 const NUMBERS: usize = 64;
@@ -55,6 +56,8 @@ pub struct Listener {
 }
 
 static ALL: [Listener; LISTENERS] = [const { Listener::new() }; LISTENERS];
+/// One more than the highest place that has been in use: of those beyond no page is touched.
+static USED_BELOW: AtomicUsize = AtomicUsize::new(0);
 
 impl Listener {
     const fn new() -> Self {
@@ -183,7 +186,8 @@ pub fn forked() {
 /// The listeners of this process.
 pub fn all() -> impl Iterator<Item = &'static Listener> {
     let is_used = |listener: &&Listener| listener.port.load(Ordering::Acquire) != 0;
-    ALL.iter().filter(is_used)
+    let below = USED_BELOW.load(Ordering::Acquire);
+    ALL.iter().take(below).filter(is_used)
 }
 
 /// The listener under a number, when it is gated or the process's own.
@@ -279,6 +283,7 @@ pub fn adopt(fd: c_int, port: u16) -> bool {
                 .port
                 .compare_exchange(0, u32::from(port), Ordering::AcqRel, Ordering::Relaxed);
         if claimed.is_ok() {
+            USED_BELOW.fetch_max(index as usize + 1, Ordering::AcqRel);
             return listener.add(fd) && {
                 table::become_kind(fd, OWN, index);
                 HOT.alone.store(1, Ordering::Relaxed);
@@ -425,7 +430,7 @@ pub fn fall_back(fd: c_int) {
 
 /// A descriptor of the shim's own has another number now, and its old one is about to be overwritten.
 pub fn moved(from: c_int, to: c_int) {
-    for listener in &ALL {
+    for listener in all() {
         let hold = &listener.hold;
         let _ = hold.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         let [keeps, waits] = [&listener.hidden, &listener.waiter]

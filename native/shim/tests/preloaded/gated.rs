@@ -87,7 +87,7 @@ pub fn gate_of(shared: &Shared, shows: impl FnOnce()) -> Gate<'_> {
 }
 
 /// Lets a process in: a worker's conversation, or a listener's with its socket; neither when the door is shut.
-fn greet(door: &OwnedFd) -> (Option<OwnedFd>, Option<(OwnedFd, OwnedFd)>) {
+pub fn greet(door: &OwnedFd) -> (Option<OwnedFd>, Option<(OwnedFd, OwnedFd)>) {
     let Ok(conversation) = accept_with(door, SocketFlags::CLOEXEC) else {
         return (None, None);
     };

@@ -9,11 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 
 use crate::calls::{message, part};
-use crate::gated::{gate, gate_of};
-use crate::inside::{self, errno, gated, number};
-use crate::unusual::limit;
+use crate::gated::{gate, gate_of, greet};
+use crate::inside::{self, errno, gated, listener, number, Served};
+use crate::unusual::{door, limit};
 
 #[test]
 fn a_listener_is_held_also_where_the_place_of_its_hold_is_beyond_the_limit() {
@@ -29,6 +30,21 @@ fn a_listener_is_held_also_where_the_place_of_its_hold_is_beyond_the_limit() {
         drop(listener);
         assert_eq!(gate.said(), Ok(0));
         drop(files);
+    });
+}
+
+#[test]
+fn a_process_shows_the_gate_256_listeners_and_one_more_is_served_without() {
+    gated(|shared| {
+        let door = door(shared);
+        rustix::io::ioctl_fionbio(&door, false).unwrap();
+        std::thread::scope(|scope| {
+            let shown = scope.spawn(|| std::iter::from_fn(|| greet(&door).1).count());
+            let listeners: Vec<_> = (0..258).map(|_| listener()).collect();
+            rustix::net::shutdown(&door, Shutdown::Both).unwrap();
+            assert_eq!(shown.join().unwrap(), 256);
+            Served::by(&listeners[257]).turn();
+        });
     });
 }
 

@@ -115,7 +115,7 @@ impl Waits {
 }
 
 /// Where processes come to a gate.
-fn door(shared: &Shared) -> OwnedFd {
+pub fn door(shared: &Shared) -> OwnedFd {
     shared.header.generation.store(1, Relaxed);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let door = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
