@@ -64,6 +64,12 @@ pub fn get() -> Option<&'static Environment> {
     ENVIRONMENT.get()
 }
 
+/// Whether there is a gate, or may be one again.
+#[inline]
+pub fn is_gated() -> bool {
+    get().is_some_and(|environment| environment.handoff.is_some())
+}
+
 impl Environment {
     /// Whether listeners on this port are gated, or their connections sensed.
     pub fn gates(&self, port: u16) -> bool {

@@ -24,7 +24,7 @@ const _: () = assert!(std::mem::align_of::<Control>() >= std::mem::align_of::<cm
 /// # Safety
 /// `message` is as sendmsg(2) asks for, and `send` sends the one that it is given.
 pub unsafe fn sending(message: *const msghdr, send: impl FnOnce(*const msghdr) -> isize) -> isize {
-    if message.is_null() || !is_gated() {
+    if message.is_null() || !environment::is_gated() {
         return send(message);
     }
     // SAFETY: it is not null.
@@ -69,17 +69,13 @@ unsafe fn sending_control(
 /// # Safety
 /// The kernel has written it there.
 pub unsafe fn received(message: *const msghdr) {
-    if !is_gated() {
+    if !environment::is_gated() {
         return;
     }
     // SAFETY: it is there.
     let message = unsafe { message.read_unaligned() };
     // SAFETY: the kernel has written the control data.
     unsafe { each(&message, |place| listener::received(place.read_unaligned())) };
-}
-
-fn is_gated() -> bool {
-    environment::get().is_some_and(|environment| environment.handoff.is_some())
 }
 
 /// Does something with the place of each descriptor in the control data of a message.

@@ -1,5 +1,9 @@
 //! System calls by their numbers. libuv closes so, in Node as in uvloop: at libc's close a thread may be cancelled.
 //!
+//! And it sets io_uring up so, by which it then tells its epoll what to wait for. The shim would not see that a listener is among it, which is
+//! to follow the file under the number. So under a gate it is told that this kernel has no io_uring, and does without, as all must that run
+//! where it is forbidden.
+//!
 //! The call is made here and not by libc's function, which would have to be looked up: allocators call this one before they can give the memory
 //! that a look-up may take.
 
@@ -7,7 +11,7 @@ use std::arch::asm;
 use std::ffi::{c_int, c_long};
 
 use super::sockets::close_any;
-use crate::real;
+use crate::{environment, real};
 
 /// libc's `syscall`.
 ///
@@ -30,6 +34,10 @@ pub unsafe extern "C" fn syscall(
     let call = || unsafe { made(number, arguments) };
     if number == libc::SYS_close {
         return close_any(first as c_int, || call() as c_int).into();
+    }
+    if number == libc::SYS_io_uring_setup && environment::is_gated() {
+        real::set_errno(libc::ENOSYS);
+        return -1;
     }
     call()
 }

@@ -19,7 +19,6 @@ use trimtab_wire::handoff::{
 use trimtab_wire::shared::{now_ns, Shared, CLOSED, DISPATCHED, FLAG_PREEMPTIVE, FREE, HELD, IDLE};
 
 use crate::inside::{self, closefrom, errno, forbid, gated, keep_for, listener, Served};
-use crate::unseen::Ring;
 
 /// A gate that dispatches what the test says.
 pub struct Gate<'a> {
@@ -192,29 +191,10 @@ fn a_connection_holds_its_slot_until_it_is_closed_and_the_gate_is_woken() {
 }
 
 #[test]
-fn a_server_that_accepts_by_io_uring_gets_nothing_and_the_gate_keeps_its_connections() {
-    gated(|shared| {
-        let Some(mut ring) = Ring::new() else { return };
-        let (listener, gate) = gate(shared);
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        gate.dispatch(5);
-        // Under the number lies the worker end, at which nobody can accept.
-        assert_eq!(ring.accept(&listener), -libc::EINVAL);
-        assert_eq!(gate.state(5), DISPATCHED);
-        let (served, _) = listener.accept().unwrap();
-        let fd = served.into_raw_fd();
-        let mut served = Served { fd, client };
-        served.turn();
-        served.close();
-        drop(gate.die());
-        // Nor when the gate has gone, before something has accepted or waited by libc.
-        assert_eq!(ring.accept(&listener), -libc::EINVAL);
-        Served::by(&listener).close();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let fd = ring.accept(&listener);
-        let mut served = Served { fd, client };
-        served.ask();
-        assert!(ring.read(fd, &mut [0; 512]) > 0);
+fn under_a_gate_there_is_no_io_uring() {
+    gated(|_| {
+        let ring = io_uring::IoUring::new(2).map(|_| ());
+        assert_eq!(ring.unwrap_err().raw_os_error(), Some(libc::ENOSYS));
     });
 }
 

@@ -56,11 +56,11 @@ fn part(to: &mut [u8]) -> iovec {
 }
 
 /// An io_uring.
-pub struct Ring(IoUring);
+struct Ring(IoUring);
 
 impl Ring {
     /// None where it is forbidden, as in many containers: what needs it is skipped, and this is said.
-    pub fn new() -> Option<Self> {
+    fn new() -> Option<Self> {
         match IoUring::new(2) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
                 skipped(&format!("io_uring is forbidden here: {error}"));
@@ -79,12 +79,12 @@ impl Ring {
     }
 
     /// The number of the connection, or an error as a negative number.
-    pub fn accept(&mut self, listener: &TcpListener) -> c_int {
+    fn accept(&mut self, listener: &TcpListener) -> c_int {
         let waiting = types::Fd(number(listener));
         self.done(&opcode::Accept::new(waiting, null_mut(), null_mut()).build())
     }
 
-    pub fn read(&mut self, fd: c_int, to: &mut [u8]) -> isize {
+    fn read(&mut self, fd: c_int, to: &mut [u8]) -> isize {
         let receive = opcode::Recv::new(types::Fd(fd), to.as_mut_ptr(), to.len() as u32);
         self.done(&receive.build()) as isize
     }
