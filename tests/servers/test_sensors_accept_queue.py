@@ -17,6 +17,7 @@ from tests._memory_plant import StillClock
 from tests._noise import agree, noisy
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured
+from trimtab.sensors import _arrivals
 from trimtab.sensors._arrivals import Namespace, Ports
 from trimtab.sensors.accept_queue import AcceptQueue, probe
 from trimtab.sensors.server_status import ServerStatus
@@ -159,6 +160,24 @@ def test_every_connection_to_the_port_is_counted_once_and_no_other(stack: ExitSt
     connected(stack, port, 137)
     connected(stack, other, 11)
     assert counter.count() == 137
+
+
+@needs_root
+@pytest.mark.root
+def test_connections_at_cpus_that_a_container_is_not_told_of_are_counted(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container of LXC is told that its own CPUs alone are on (lxcfs); clients come to all."""
+    allowed = os.sched_getaffinity(0)
+    stack.callback(os.sched_setaffinity, 0, allowed)
+    monkeypatch.setattr(_arrivals, "_online", lambda: {max(allowed)})
+    port = listening(stack)
+    counter = Ports([port])
+    stack.callback(counter.close)
+    for cpu in allowed:
+        os.sched_setaffinity(0, {cpu})
+        connected(stack, port, 5)
+    assert counter.count() == 5 * len(allowed)
 
 
 def test_the_namespace_counts_at_least_the_connections_to_the_port(stack: ExitStack) -> None:

@@ -16,6 +16,7 @@ queue full is in neither.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import platform
@@ -72,7 +73,7 @@ class Ports:
         ports: the ports.
 
     Attributes:
-        cpus: the CPUs on which it counts.
+        cpus: the CPUs that were on when it was made, as far as is told here.
 
     Raises:
         NotMeasured: the counter cannot be had, with the reason.
@@ -92,8 +93,12 @@ class Ports:
         buffer = ctypes.create_string_buffer(attributes, PERF_ATTR_SIZE_VER0)
         try:
             self.cpus = _online()
-            for cpu in sorted(self.cpus):
+            # All that there may be: a container of LXC is told that its own alone are on (lxcfs), and connections
+            # come to the others too.
+            for cpu in sorted(_possible()):
                 fd = _libc.syscall(number, buffer, -1, cpu, -1, ctypes.c_ulong(PERF_FLAG_FD_CLOEXEC))
+                if fd < 0 and ctypes.get_errno() == errno.ENODEV:  # it is off
+                    continue
                 if fd < 0:
                     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
                 self._fds.append(fd)
@@ -215,8 +220,13 @@ def _filter(fd: int, ports: Sequence[int]) -> None:
 
 
 def _online() -> set[int]:
-    """The CPUs that are online."""
+    """The CPUs that are online, as far as is told here."""
     return cpus(Path("/sys/devices/system/cpu/online").read_text(encoding="ascii"))
+
+
+def _possible() -> set[int]:
+    """The CPUs that there could be."""
+    return cpus(Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii"))
 
 
 def cpus(text: str) -> set[int]:
