@@ -3,7 +3,8 @@
 The limit that binds is the least of the CPU quotas from the server's group upward, the CPUs of its cpuset, those that
 its first process is bound to (systemd's CPUAffinity, taskset), and the CPUs of the machine. Use of a quota is that of
 its group; use of CPUs is that of all who run on them, such as the web server in front of PHP-FPM: so 1 means that
-nothing is left.
+nothing is left. In a container of LXC /proc/stat may have the container's CPUs alone, numbered anew (lxcfs with
+--enable-cfs, and older ones).
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Cpu:
         firsts = [line.partition(b" ")[0] for line in self._stat.read().splitlines()]
         online = frozenset(int(name[3:]) for name in firsts if name[:3] == b"cpu" and name != b"cpu")
         self.cores, self.where = float(len(online)), "the machine"
-        allowed = online
-        for some in (_set(groups.get("cpuset")), bound):  # which may name CPUs that there could be
+        allowed, own = online, _set(groups.get("cpuset"))
+        # Where its cpuset has others than /proc/stat, that has those of the cpuset alone, under other numbers.
+        for some in (own, bound) if own <= online else ():  # which may name CPUs that there could be
             allowed = allowed & some or allowed
         if len(allowed) < len(online):
             self.cores, self._lines = float(len(allowed)), [b"cpu%d" % cpu for cpu in allowed]

@@ -335,6 +335,14 @@ def test_a_server_that_is_bound_to_a_cpu_has_no_others_and_what_others_do_there_
     assert watched.window({})["cpu_cores"] == 4
 
 
+def test_in_a_container_whose_cpus_are_numbered_anew_all_of_them_count(tmp_path: Path) -> None:
+    """By lxcfs with --enable-cfs CPUs 1 and 2 of the machine are 0 and 1 there; one is busy, the other idle."""
+    version_2(tmp_path)
+    write(tmp_path, {f"proc/{PID}/status": "RssAnon: 0 kB\nCpus_allowed_list:\t1-2\n", **cpus("0-1", 0, 0)})
+    readings = window(tmp_path, cpus("0-1", 200, 0))
+    assert (readings["cpu_cores"], readings["cpu_ratio"]) == pytest.approx((2, 0.5))
+
+
 def cpus(online: str, *ticks: int) -> dict[str, object]:
     """What each CPU that is on has computed so far, of two that are busy all the time."""
     each = "".join(f"cpu{cpu} {of_one} 0 0 7 9\n" for cpu, of_one in enumerate(ticks))
