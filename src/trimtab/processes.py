@@ -287,8 +287,11 @@ def sockets(pid: int, *tables: str) -> list[list[str]]:
 
 
 def uptime_s() -> float:
-    """Seconds since boot, on the clock that start times are of."""
-    return float((PROC / "uptime").read_text().split()[0])
+    """Seconds since boot, on the clock that start times are of.
+
+    Not by /proc/uptime, which in a container of LXC (lxcfs) counts from the container's start.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def session(leader: Process) -> list[Process]:

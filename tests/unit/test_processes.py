@@ -46,6 +46,17 @@ def test_squid_and_tomcat_are_run_by_whom_the_kernel_says(name: Path, called: by
     assert {int(one) for one in tomcat.status("Gid").split()} == {os.getegid()}
 
 
+def test_no_process_has_started_before_boot_in_a_container_that_counts_from_its_own_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By lxcfs /proc/uptime is the container's; the kernel counts the starts of processes from the machine's boot."""
+    started = start_of(ME)
+    assert started is not None
+    (tmp_path / "uptime").write_text("0.01 0.01\n")
+    monkeypatch.setattr(processes, "PROC", tmp_path)
+    assert processes.uptime_s() >= started / processes.TICKS_HZ
+
+
 def test_who_has_the_rights_of_several_users_has_none_of_them() -> None:
     assert users_in(b"Name:\tx\nUid:\t0\t33\t0\t33\nGid:\t5\t5\t5\t5\n") == {0, 33}
     assert users_in(b"") == set()
