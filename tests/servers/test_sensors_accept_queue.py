@@ -90,6 +90,24 @@ def test_the_queues_of_all_listeners_add_up(stack: ExitStack) -> None:
     assert length_now(sensor(stack, *(("127.0.0.1", port) for port in ports))) == 6
 
 
+def test_at_one_port_a_server_for_ipv6_and_another_for_ipv4_have_queues_of_their_own(stack: ExitStack) -> None:
+    """nginx listens at "[::]:80" for IPv6 alone, and something else may have 0.0.0.0:80."""
+    port = listening(stack, "0.0.0.0")
+    ipv6 = stack.enter_context(socket.socket(socket.AF_INET6))
+    ipv6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    ipv6.bind(("::", port))
+    ipv6.listen()
+    connected(stack, port, 5)
+    connected(stack, port, 2, "::1")
+    assert length_now(sensor(stack, ("::", port))) == 2
+    assert length_now(sensor(stack, ("0.0.0.0", port))) == 5
+    assert length_now(sensor(stack, ("*", port))) == 7
+    ipv4_alone = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    (there,) = ipv4_alone.getsockname()[1:]
+    connected(stack, there, 1)
+    assert length_now(sensor(stack, ("0.0.0.0", there))) == 1
+
+
 def test_sockets_that_share_a_port_are_one_queue(stack: ExitStack) -> None:
     port = listening(stack, group=True)
     for _ in range(3):

@@ -40,7 +40,7 @@ _AT_ID = _HEADER.size + _MESSAGE.size
 _AT_QUEUE = _AT_ID + 48 + 4
 _AT_INODE = _AT_QUEUE + 12
 _AT_ATTRIBUTES = _AT_QUEUE + 16
-_ANYWHERE = {"", "*", "0.0.0.0", "::"}
+_EVERY = {"", "*"}
 _FAMILIES = ((socket.AF_INET, bytes(4)), (socket.AF_INET6, bytes(16)))
 
 
@@ -188,8 +188,10 @@ class InetDiag:
     def matching(self, host: str, port: int) -> Counter[Address]:
         """How many sockets listen at each address that takes connections to this one.
 
+        At "0.0.0.0" and "::" of one port two servers may listen, as nginx does at "[::]:80" for IPv6 alone.
+
         Args:
-            host: an address; "", "*", "0.0.0.0" and "::" stand for every address.
+            host: an address; "" and "*" stand for every address, "0.0.0.0" and "::" where none listens at just that.
             port: the port.
 
         Raises:
@@ -198,10 +200,11 @@ class InetDiag:
         there = Counter(
             s.address for family, anywhere in _FAMILIES for s in self.on_port(Address(family, anywhere, port))
         )
-        if host not in _ANYWHERE:
-            wanted = ipaddress.ip_address(host).packed
-            exact = {a: n for a, n in there.items() if a.packed == wanted}
-            there = Counter(exact or {a: n for a, n in there.items() if a.wildcard()})
+        wanted = ipaddress.ip_address(host).packed if host not in _EVERY else None
+        if exact := {a: n for a, n in there.items() if a.packed == wanted}:
+            return Counter(exact)
+        if wanted is not None and any(wanted):
+            there = Counter({a: n for a, n in there.items() if a.wildcard()})
         if not there:
             raise NotMeasured(f"nothing listens on {host or '*'}:{port} in the server's network namespace")
         return there

@@ -49,7 +49,7 @@ class AcceptQueue(Sensor):
     """The accept queues of one server, taken together.
 
     Args:
-        listeners: address and port of each listening socket; "", "*", "0.0.0.0" and "::" stand for every address.
+        listeners: address and port of each listening socket; "" and "*" stand for every address.
         clock: the loop's clock.
         pid: a process of the server, for its network namespace.
         visitor: whose connections are ours and do not count; None when there is none.
