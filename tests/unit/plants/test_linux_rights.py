@@ -6,6 +6,7 @@ import codecs
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,21 @@ def test_real_time_is_taken_back_when_ordinary_programs_get_no_time(family: Fami
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+@needs_root
+def test_nobody_moves_a_nice_level_that_he_could_not_put_back_whatever_capabilities_he_has() -> None:
+    """Root of a rootless container has CAP_SYS_NICE, and the kernel asks for that of the machine."""
+    said = (
+        "from trimtab.plants.linux import knobs; from trimtab.processes import capable; "
+        "print(capable(23), knobs.may_raise(), *(one.name for one in knobs.of_threads(0, knobs.may_raise(), False)), "
+        "knobs.lets_raise(), sep='; ')"
+    )
+    inside = [*("unshare", "--user", "--map-root-user", sys.executable), "-c", said]
+    told = subprocess.run(inside, check=True, capture_output=True, text=True, timeout=60).stdout
+    why = "run trimtab outside of this container: its root has CAP_SYS_NICE in a user namespace alone"
+    assert told == f"True; False; sched_policy; {why}\n"
+    assert knobs.may_raise()
 
 
 @needs_root

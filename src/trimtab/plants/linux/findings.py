@@ -42,9 +42,8 @@ def _threads() -> Iterable[Finding]:
     if knobs.may_raise():
         yield Finding("nice level of a thread", True, "-20 to 19, and can be put back")
     else:
-        yield Finding(
-            "nice level of a thread", False, "no capability CAP_SYS_NICE to put a lower level back", "run as root"
-        )
+        why = "no permission (CAP_SYS_NICE) to put a lower level back"
+        yield Finding("nice level of a thread", False, why, knobs.lets_raise())
     try:
         watchdog.require_bounds()
         yield Finding("SCHED_RR", True, f"with --allow-real-time, under a watchdog of {watchdog.LEASE_S:g} s")

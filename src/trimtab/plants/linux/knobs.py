@@ -64,8 +64,31 @@ def base_slice_ns() -> int:
 
 
 def may_raise() -> bool:
-    """Whether this process may raise priorities (CAP_SYS_NICE), as it takes to put a nice level back."""
-    return capable(_CAP_SYS_NICE)
+    """Whether this process may raise priorities, as it takes to put a nice level back.
+
+    In a user namespace of its own, as in a rootless container, root has CAP_SYS_NICE and may not: so it is tried.
+    """
+
+    def tried() -> bool:
+        # In a thread of ours that ends at once, whose nice level alone 0 stands for.
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, 18)
+        except PermissionError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(1) as trying:
+        return capable(_CAP_SYS_NICE) and trying.submit(tried).result()
+
+
+def lets_raise() -> str:
+    """What would let this process raise priorities."""
+    if os.geteuid() != 0:
+        return "run trimtab as root"
+    if capable(_CAP_SYS_NICE):
+        return "run trimtab outside of this container: its root has CAP_SYS_NICE in a user namespace alone"
+    return "give this container's root the capability SYS_NICE"
 
 
 def of_threads(base_ns: int, raising: bool, real_time: bool) -> tuple[Knob, ...]:

@@ -31,7 +31,7 @@ def require_bounds() -> None:
         UsageError: they can, or this user may not start any.
     """
     if not knobs.may_raise():
-        raise UsageError("--allow-real-time needs the capability CAP_SYS_NICE: run trimtab as root")
+        raise UsageError(f"--allow-real-time needs the capability CAP_SYS_NICE: {knobs.lets_raise()}")
     try:
         runtime, period = int(_RUNTIME.read_text()), int(_PERIOD.read_text())
     except (OSError, ValueError):
