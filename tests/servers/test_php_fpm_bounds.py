@@ -1,4 +1,4 @@
-"""A real PHP-FPM whose pools share one limit of processes (process.max), or that has a network of its own."""
+"""A real PHP-FPM whose pools share one limit of processes (process.max, pids.max), or with a network of its own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers._few_tasks import few_tasks
 from tests.servers._private_fpm import Bed, private, until
 from trimtab.clock import SystemClock
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyRefused, UsageError
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
@@ -70,6 +71,34 @@ def test_a_limit_of_processes_below_the_spare_workers_is_no_defect() -> None:
     with private(more=("[global]", "process.max = 2")) as bed:
         found = findings(FpmMaster.find(bed.testbed.pid))
         assert any(one.subject.endswith("max_children") and "3..5 by 1 possible" in one.detail for one in found)
+
+
+@pytest.mark.root
+def test_a_pool_is_not_led_beyond_the_processes_that_its_control_group_lets_it_have() -> None:
+    """As in a container with a limit of pids, where FPM ends if it cannot fork all that it starts with."""
+    with few_tasks() as few, private(pools=("one", "two"), pm="static", max_children=3) as bed:
+        until(lambda: (bed.workers(), of(bed, "two").workers()) == (3, 3), "the pools are not whole")
+        few.take(bed.testbed.pid, 4)
+        one = bed.attach()
+        (limit,) = (knob for knob in one.knobs() if knob.name == "max_children")
+        assert limit.domain.maximum == 7
+        why = "its control group has room for 10 workers (pids.max), and the other pools start with 3"
+        assert limit.domain.limited_by == why
+        one.apply({"max_children": 7})
+        assert bed.workers() == 7
+        one.restore()
+
+
+@pytest.mark.root
+def test_fpm_is_not_reloaded_where_it_could_not_fork_all_that_it_starts_with() -> None:
+    """As what an operator has written, or where others in its container have started more meanwhile."""
+    with few_tasks() as few, private(pm="static", max_children=3) as bed:
+        until(lambda: bed.workers() == 3, "the pool is not whole")
+        plant = bed.attach()
+        few.take(bed.testbed.pid, 4)
+        with pytest.raises(ApplyRefused, match=r"it starts with 8 workers, .* room for 7 \(pids\.max\)"):
+            plant.apply({"max_children": 8})
+        assert bed.workers() == 3 and not bed.snippet.exists()
 
 
 @pytest.mark.root

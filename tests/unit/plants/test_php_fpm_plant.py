@@ -58,6 +58,9 @@ class Server:
     def in_force(self) -> dict[str, int]:
         return knobs.values(self.loaded, "www")
 
+    def room(self) -> None:
+        """Nothing limits it."""
+
 
 def server(directory: Path, timeout_s: int = 30, pools: tuple[str, ...] = ("www",)) -> Server:
     main = directory / "php-fpm.conf"

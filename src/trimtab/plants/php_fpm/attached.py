@@ -9,6 +9,7 @@ import pwd
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.core import Clock
 from trimtab.errors import ApplyLater, NotMeasured, UsageError
 from trimtab.plants._held import permitted
@@ -23,6 +24,7 @@ from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
 from trimtab.plants.php_fpm.status import StatusPage
+from trimtab.sensors._cgroup import tasks_left
 from trimtab.sensors._tcp_listeners import listeners
 from trimtab.sensors._unix_diag import unix_sockets
 from trimtab.trust import printable
@@ -133,7 +135,7 @@ class Attached(IncludedServer[Configuration]):
 
         It writes its pid file, and opens the sockets that it does not have yet, after all that `-t` looks at. So it
         does for the users of their access lists, also of those that it has (`fpm_unix_resolve_socket_permissions` in
-        sapi/fpm/fpm/fpm_unix.c).
+        sapi/fpm/fpm/fpm_unix.c). And it ends where it cannot fork all that it starts with (`fpm_run` in fpm.c).
         """
         now, held = self.parsed(), {self.loaded.text(pool, "listen") for pool in self.loaded.pools()}
         new = {now.text(pool, "listen") for pool in now.pools()} - held
@@ -141,8 +143,28 @@ class Attached(IncludedServer[Configuration]):
         view = Path(f"/proc/{self.master.pid}/root")
         why = next((f"no directory for {one}" for one in paths if gone(seen(Path(one).parent, view))), "")
         why = why or next((f"another server listens at {one}" for one in sorted(new) if self._taken(one)), "")
-        why = why or _unknown(now, self.master.user == 0)
+        why = why or _unknown(now, self.master.user == 0) or self._crowded(now)
         return f"PHP-FPM would end in a reload, though its own test passes: {why}" if why else ""
+
+    def room(self) -> int | None:
+        """Workers of all pools that control groups let it start once those that there are have ended; None for any.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        try:
+            left = tasks_left(self.master.pid)
+        except NotMeasured:
+            self.master.check()
+            return None
+        return None if left is None else left + len(processes.children(self.master.pid))
+
+    def _crowded(self, configuration: Configuration) -> str:
+        """Why it could not start as many workers as it starts with; empty where it can."""
+        starts, room = sum(knobs.at_start(configuration).values()), self.room()
+        if room is None or starts <= room:
+            return ""
+        return f"it starts with {starts} workers, and its control group has room for {room} (pids.max)"
 
     def _taken(self, address: str) -> bool:
         """Whether another server listens at what is an address of its own in the files only."""

@@ -185,13 +185,18 @@ def objection(values: Mapping[str, int]) -> str:
     return ""
 
 
-def knobs(configuration: Configuration, pool: str) -> tuple[Knob, ...]:
+def knobs(configuration: Configuration, pool: str, room: int | None = None) -> tuple[Knob, ...]:
     """The knobs of a pool.
 
     With pm = dynamic FPM refuses fewer children than the spare ones it is to keep, so the domain begins there: who
     moves max_children alone is not led to what would be refused.
+
+    Args:
+        configuration: FPM's.
+        pool: the pool.
+        room: workers of all pools that FPM's control groups let it start; None where nothing limits them.
     """
-    most, why = _most(configuration, pool)
+    most, why = _most(configuration, pool, room)
     now = values(configuration, pool)
     least = now["max_spare_servers"] if now["pm"] == _DYNAMIC else 1
     fewest = f"at least max_spare_servers {least}; {why}"
@@ -215,12 +220,18 @@ def knobs(configuration: Configuration, pool: str) -> tuple[Knob, ...]:
     )
 
 
-def _most(configuration: Configuration, pool: str) -> tuple[int, str]:
+def _most(configuration: Configuration, pool: str, room: int | None) -> tuple[int, str]:
     """The most workers that a pool can have, and what limits them."""
-    if (there := reach(configuration, pool)) is not None:
-        return there, _shared(configuration, there)
     most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-    return most, "the kernel has no numbers for more processes (kernel.pid_max)"
+    found = [(most, "the kernel has no numbers for more processes (kernel.pid_max)")]
+    if (there := reach(configuration, pool)) is not None:
+        found = [(there, _shared(configuration, there))]
+    if room is not None:
+        starts = at_start(configuration)
+        others = sum(starts.values()) - starts[pool]
+        beside = f", and the other pools start with {others}" if others else ""
+        found.append((max(1, room - others), f"its control group has room for {room} workers (pids.max){beside}"))
+    return min(found)
 
 
 def _processes(configuration: Configuration) -> int | None:

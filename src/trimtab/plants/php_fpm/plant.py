@@ -65,7 +65,8 @@ class PhpFpm(IncludedPlant):
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
         self._slowest_s = 0.0
-        super().__init__(clock, attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
+        there = knobs.knobs(attached.loaded, attached.pool, attached.room())
+        super().__init__(clock, attached, there, snippet_directory)
 
     @staticmethod
     def attach(
