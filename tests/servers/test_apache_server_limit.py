@@ -1,13 +1,18 @@
-"""What Apache reads at its start alone: a ServerLimit that was edited and only reloaded since is not in force."""
+"""What Apache reads at its start alone: a ServerLimit that was edited and only reloaded since is not in force.
+
+And what its control group lets it have.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.servers._few_tasks import few_tasks
 from tests.servers._private_apache import Bed, private, reload
 from tests.servers._under_gate import until
 from trimtab.errors import ApplyFailed
 from trimtab.plants.apache import Apache
+from trimtab.plants.apache.process import Parent, generations
 from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
@@ -72,3 +77,17 @@ def test_the_way_back_leads_to_the_limit_that_was_in_force_also_where_the_files_
             assert apache.apply({"max_request_workers": limit}).configuration["max_request_workers"] == limit
         apache.close()
         assert not bed.snippet.exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("mpm", ["prefork", "event"])
+def test_no_limit_is_led_beyond_what_the_control_group_has_room_for(mpm: Mpm) -> None:
+    """As in a container with a limit of pids; with 8 processes there, there is room for three more."""
+    with few_tasks() as few, private(mpm) as bed:
+        until(lambda: len(generations(Parent.find(bed.testbed.pid), frozenset()).workers) == 8, "it is not whole")
+        few.take(bed.testbed.pid, 3 if mpm == "prefork" else 3 * (bed.threads + 2))
+        apache = bed.attach()
+        domain = apache.knobs()[0].domain
+        assert domain.maximum == 11 * bed.threads and "pids.max" in domain.limited_by
+        apache.apply({"max_request_workers": domain.maximum})
+        apache.restore()

@@ -59,6 +59,20 @@ def test_the_domain_of_prefork_ends_at_serverlimit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("mpm", "room", "most"),
+    [("prefork", 40, 40), ("prefork", 20, 30), ("prefork", 300, 256), ("event", 108, 100), ("event", 107, 75)],
+)
+def test_the_domain_ends_where_the_control_group_has_no_room_for_more(
+    tmp_path: Path, mpm: str, room: int, most: int
+) -> None:
+    """What is in force can come back; a process of event has two threads beside its 25 workers."""
+    in_force = 30 if mpm == "prefork" else 50
+    domain = knobs(read(tmp_path, mpm, f"MaxRequestWorkers {in_force}"), room)[0].domain
+    assert domain.maximum == most
+    assert ("pids.max" in domain.limited_by) == (most != 256)
+
+
+@pytest.mark.parametrize(
     ("text", "milliseconds"),
     [("3", 3000), ("500ms", 500), ("2s", 2000), ("1min", 60_000), ("1h", 3_600_000), ("0", 0)],
 )

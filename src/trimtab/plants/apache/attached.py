@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.errors import UsageError
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants._edits import require_unedited
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._php import forgotten
@@ -22,6 +22,7 @@ from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations, Parent, generations, programs
 from trimtab.plants.apache.program import Program
+from trimtab.sensors._cgroup import tasks_left
 from trimtab.sensors._tcp_listeners import listeners
 
 _BRIEF_S = 1.0
@@ -249,6 +250,20 @@ class Attached:
     def generations(self) -> Generations:
         """The children that there are now."""
         return generations(self.master, self._pipes)
+
+    def room(self) -> int | None:
+        """Processes and threads that control groups let it have for its workers; None where nothing limits them.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        try:
+            left = tasks_left(self.master.pid)
+        except NotMeasured:
+            self.master.check()
+            return None
+        workers = self.generations().workers
+        return None if left is None else left + sum(map(processes.threads_of, workers))
 
     def blocked(self, ending: int) -> int:
         """Slots below the limit that prefork can no longer use, as far as the status page tells.

@@ -28,6 +28,8 @@ DIRECTIVES: dict[str, tuple[str, ...]] = {
 
 NATIVE = {"max_request_workers": "MaxRequestWorkers", "keep_alive_timeout_ms": "KeepAliveTimeout"}
 
+_OTHER_THREADS = 2
+"""Of a process with threads for its workers: its first one, and the one that accepts."""
 _UNITS_MS = {None: 1000, "s": 1000, "ms": 1, "mi": 60_000, "h": 3_600_000}
 
 
@@ -119,22 +121,21 @@ def written(knob: str, value: int) -> str:
     return f"{NATIVE[knob]} {value}{'ms' if knob == 'keep_alive_timeout_ms' else ''}"
 
 
-def knobs(found: Limits) -> tuple[Knob, ...]:
-    """The knobs of an Apache with these limits."""
+def knobs(found: Limits, room: int | None = None) -> tuple[Knob, ...]:
+    """The knobs of an Apache with these limits.
+
+    Args:
+        found: its limits.
+        room: processes and threads that its control groups let it have for its workers; None where nothing limits
+            them.
+    """
     step = found.threads_per_child
-    ceiling = found.server_limit * step
-    product = f" x ThreadsPerChild {step}" if found.mpm in THREADED else ""
+    ceiling, why = _ceiling(found, room)
     workers = Knob(
         "max_request_workers",
         NATIVE["max_request_workers"],
         "workers",
-        Domain(
-            step,
-            ceiling,
-            step,
-            f"ServerLimit {found.server_limit}{product} = {ceiling}; more needs a larger ServerLimit in the "
-            "configuration and a full restart, which trimtab never does",
-        ),
+        Domain(step, ceiling, step, why),
         400 if found.mpm in THREADED else 256,
         How.RELOAD,
         "a graceful reload: idle keep-alive connections are closed and all workers start anew",
@@ -157,6 +158,25 @@ def knobs(found: Limits) -> tuple[Knob, ...]:
             "Time that a connection is kept open for the next request.",
             Role.KEEP_ALIVE,
         ),
+    )
+
+
+def _ceiling(found: Limits, room: int | None) -> tuple[int, str]:
+    """The most workers that an Apache can have, and what limits them.
+
+    Where a process cannot be forked the parent sleeps for ten seconds, once for each that it wants, and sees no
+    signal meanwhile (`make_child` in server/mpm/*/*.c).
+    """
+    step, most = found.threads_per_child, found.server_limit * found.threads_per_child
+    if room is not None:
+        each = step + _OTHER_THREADS if found.mpm in THREADED else 1
+        fits = max(room // each * step, found.max_request_workers)
+        if fits < most:
+            return fits, f"its control group has room for {room} processes and threads of its workers (pids.max)"
+    product = f" x ThreadsPerChild {step}" if found.mpm in THREADED else ""
+    return most, (
+        f"ServerLimit {found.server_limit}{product} = {most}; more needs a larger ServerLimit in the "
+        "configuration and a full restart, which trimtab never does"
     )
 
 

@@ -65,7 +65,7 @@ class Apache(OwnFilePlant):
         self.listeners = attached.listeners
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
-        super().__init__(clock, attached, knobs.knobs(attached.limits), snippet_directory)
+        super().__init__(clock, attached, knobs.knobs(attached.limits, attached.room()), snippet_directory)
         self._settings = snippet.settings(attached.config)
 
     @staticmethod
