@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_apache import MPMS, children, private, reload
-from tests.servers._under_gate import until
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
 from trimtab.plants._included_files import _CLOCKS_DIFFER_S
 from trimtab.plants.apache import process, status
 from trimtab.processes import descriptors
 from trimtab.testbed import apache_config
+from trimtab.testbed._private import DIRECT
 from trimtab.testbed.apache import module_directory
 from trimtab.testbed.apache_config import Mpm
 
@@ -131,6 +132,37 @@ def test_that_a_reload_loses_stapled_answers_is_said_before_the_first_change() -
         bed.write("mine.conf", f"LoadModule ssl_module {module_directory()}/mod_ssl.so\nSSLUseStapling On\n")
         reload(bed.testbed.pid)
         assert any("stapled OCSP answers (SSLUseStapling) are lost" in note for note in bed.attach().notes)
+
+
+def test_that_a_reload_empties_a_cache_in_memory_is_said_before_the_first_change() -> None:
+    modules = ("cache", "cache_disk", "cache_socache", "socache_shmcb", "headers")
+    lines = [f"LoadModule {name}_module {module_directory()}/mod_{name}.so" for name in modules]
+    lines += [
+        "CacheEnable socache /",
+        "CacheSocache shmcb",
+        "CacheHeader on",
+        "CacheIgnoreNoLastMod On",
+        "Header set Cache-Control max-age=600",
+    ]
+    with private("event") as bed:
+        page = f"{bed.testbed.status_url.rpartition('/')[0]}/file500.html"
+
+        def kept() -> bool:
+            with DIRECT.open(page, timeout=PATIENCE_S) as reply:
+                reply.read()
+                return bool(str(reply.headers["X-Cache"]).startswith("HIT"))
+
+        bed.write("mine.conf", "\n".join([*lines, ""]))
+        reload(bed.testbed.pid)
+        assert [kept(), kept()] == [False, True]
+        apache = bed.attach()
+        assert any("mod_cache_socache keeps in memory" in note and "mine.conf:7" in note for note in apache.notes)
+        apache.apply({"max_request_workers": 12 * bed.threads})
+        assert not kept()
+        apache.restore()
+        for elsewhere in ("CacheEnable disk /\nCacheSocache shmcb", "CacheEnable socache /\nCacheSocache memcache:x"):
+            bed.write("mine.conf", "\n".join([*lines[:5], elsewhere, ""]))
+            assert not any("mod_cache_socache" in note for note in bed.attach().notes)
 
 
 def test_that_a_reload_empties_apcu_is_said_before_the_first_change() -> None:

@@ -121,6 +121,7 @@ def test_a_status_page_without_requests_is_said_with_the_line_that_has_it_so(tmp
         ("WSGIScriptAlias / app.wsgi", "mod_wsgi's ("),
         ("LoadModule passenger_module modules/mod_passenger.so", "Passenger's, "),
         ("PerlResponseHandler ModPerl::Registry", "mod_perl's ("),
+        ("PythonHandler django.core.handlers.modpython", "mod_python's ("),
         ("LoadModule wsgi_module modules/mod_wsgi.so", ""),
     ],
 )

@@ -319,7 +319,7 @@ class Attached:
             self.notes.append(f"could not be decided without Apache: {unsure[0]}{more}")
 
     def _forgotten(self) -> Iterator[str]:
-        """What is known of servers behind it, and of who has logged in, and lost by a reload."""
+        """What is known of servers behind it and their answers, and of who has logged in, and lost by a reload."""
         managers = [d for d in self._config.named("sethandler") if d.args[:1] == ("balancer-manager",)]
         if managers and not hazards.keeps_members(self._config):
             yield (
@@ -336,6 +336,11 @@ class Attached:
             yield (
                 "what was set at a status worker of mod_jk, such as a member out of service, is lost by every "
                 "change: 'activation' in workers.properties keeps it"
+            )
+        if where := hazards.cached(self._config):
+            yield (
+                f"answers that mod_cache_socache keeps in memory ({where}) are lost by every change, trials and an "
+                "undo too: who makes them has to once more ('CacheEnable disk' keeps them)"
             )
         for module, avoided in hazards.logged_in(self._config):
             yield f"who has logged in by {module} has to again after every change, trials and an undo too{avoided}"

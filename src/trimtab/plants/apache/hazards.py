@@ -30,6 +30,8 @@ from trimtab.trust import open_trusted
 
 _ADDRESS = re.compile(r"(?:(?:\[([\da-fA-F:]+)\]|([\d.]+)):)?(\d{1,5})")
 """What `Listen` names, without a host's name, which only Apache resolves."""
+_SHARED = re.compile(r"shmcb(?::|$)", re.I)
+"""A cache in memory that Apache's processes share."""
 _LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog")
 _ONE_LOG = ("errorlog", "forensiclog")
 """Of which a server has one, the last that is named."""
@@ -45,6 +47,7 @@ _IN_A_FILE = re.compile(r"dbm:([^$]+)$", re.I)
 """A cache of mod_ssl's that is a file."""
 _FASTCGI, _DAEMONS, _BUCKETS = "fcgid_module", "wsgidaemonprocess", "listencoresbucketsratio"
 _APPLICATIONS = ("wsgiscriptalias", "wsgiscriptaliasmatch")
+_RUN_BY = {"mod_wsgi": _APPLICATIONS, "mod_perl": ("perlresponsehandler",), "mod_python": ("pythonhandler",)}
 _MEMBERS, _CHECKED = ("balancermember", "proxypass", "proxyset"), re.compile(r"hcmethod=(?!none$)|hctemplate=", re.I)
 _OF_A_HOST = ("servername", "documentroot")
 
@@ -182,12 +185,12 @@ def ended(configuration: Configuration, buckets: int, programs: bool) -> str:
 def restarted(configuration: Configuration) -> str:
     """Which applications Apache runs itself, and begins anew in a reload; empty for none.
 
-    Those of mod_perl and mod_wsgi end with Apache's processes, or its daemons, and Passenger's with its watchdog.
+    Those of mod_perl, mod_python and mod_wsgi end with Apache's processes, or its daemons, and Passenger's with its
+    watchdog.
     """
-    if aliases := configuration.named(*_APPLICATIONS):
-        return f"mod_wsgi's ({aliases[0].where})"
-    if handlers := configuration.named("perlresponsehandler"):
-        return f"mod_perl's ({handlers[0].where})"
+    for module, names in _RUN_BY.items():
+        if found := configuration.named(*names):
+            return f"{module}'s ({found[0].where})"
     return "Passenger's" if "passenger_module" in configuration.modules else ""
 
 
@@ -207,6 +210,16 @@ def logged_in(configuration: Configuration) -> Iterator[tuple[str, str]]:
         if one.args and one.args[0].lower() != "off":
             yield f"mod_auth_mellon ({one.where})", ""
             return
+
+
+def cached(configuration: Configuration) -> str:
+    """Where answers are kept in shared memory, which a reload makes anew; empty for nowhere.
+
+    mod_cache_socache keeps them there, or elsewhere, as in a memcached.
+    """
+    kept = (one.where for one in configuration.named("cachesocache") if one.args and _SHARED.match(one.args[0]))
+    enabled = any(one.args[:1] == ("socache",) for one in configuration.named("cacheenable"))
+    return next(kept, "") if enabled else ""
 
 
 def keeps_members(configuration: Configuration) -> bool:
