@@ -3,9 +3,9 @@
 Where the server has a control group to itself: (demand - shared memory - what its first process holds) / number of
 worker processes. A worker shares the pages of the first process until it writes to them, so those are paid once; the
 shared memory of an opcode cache or a scoreboard is paid once too. What is left, page tables and kernel stacks
-included, grows with the number of workers. A short-lived child of a worker, such as a CGI program, is part of what
-that worker needs. A child of the first process that runs another program, such as one that it writes its logs to, is
-no worker.
+included, grows with the number of workers. A short-lived child of a worker, such as a CGI program, or that by which
+mpm-itk serves a connection as another user, is part of what that worker needs. A child of the first process that runs
+another program, such as one that it writes its logs to, is no worker.
 
 A pool that is started whole is small until requests come, and has to be planned for as it will be. So of the
 processes' own pages, also those in swap (RssAnon + VmSwap), some are looked at each time, and remembered: those
@@ -13,9 +13,9 @@ beyond the middle between the smallest and the largest have served. The largest 
 more than a few, because one that leaks is none to plan for.
 
 Elsewhere: the pages that only this worker has and its share of those in swap (Private_Clean + Private_Dirty + SwapPss
-of smaps_rollup), as the mean over a few workers, because the kernel walks all pages of a process for it. Page tables
-and kernel stacks (about 0.1 MiB) are missing there. Pss would be wrong: it divides the first process's pages among
-all.
+of smaps_rollup), with those of its children where the kernel lists them, as the mean over a few workers, because the
+kernel walks all pages of a process for it. Page tables and kernel stacks (about 0.1 MiB) are missing there. Pss would
+be wrong: it divides the first process's pages among all.
 
 The second, and the first on a kernel that does not list a process's children, cost a read per process, so they are
 taken every few seconds only. The first is otherwise taken in every window, because memory demand and what a worker
@@ -70,7 +70,7 @@ class WorkerMemory:
     @property
     def period_s(self) -> float:
         """How long a reading may stand: not at all where it takes two files, else a while."""
-        quick = self._group is not None and (self._proc / f"{self._pid}/task/{self._pid}/children").exists()
+        quick = self._group is not None and self._lists_children()
         return 0.0 if quick else _PERIOD_S
 
     @property
@@ -115,13 +115,21 @@ class WorkerMemory:
         if self._group is not None:
             self._group.close()
 
+    def _lists_children(self) -> bool:
+        """Whether the kernel lists a process's children; else all processes have to be looked at."""
+        return (self._proc / f"{self._pid}/task/{self._pid}/children").exists()
+
     def _sampled(self, workers: list[int]) -> float | None:
         """The mean over a few of the workers, others each time."""
         sizes = []
         for _ in range(min(_SAMPLED, len(workers))):
             self._turn = (self._turn + max(1, len(workers) // _SAMPLED)) % len(workers)
+            worker = workers[self._turn]
             with contextlib.suppress(OSError):
-                sizes.append(private_bytes(workers[self._turn], self._proc))
+                sizes.append(private_bytes(worker, self._proc))
+                for child in children(worker, self._proc) if self._lists_children() else ():
+                    with contextlib.suppress(OSError):
+                        sizes[-1] += private_bytes(child, self._proc)
         return sum(sizes) / len(sizes) if sizes else None
 
     def _held(self, pid: int) -> tuple[int, int]:

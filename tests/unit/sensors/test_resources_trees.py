@@ -120,6 +120,21 @@ def test_a_worker_that_has_served_takes_more_than_the_mean_but_not_as_much_as_on
     assert readings["served_worker_memory_bytes"] / MIB == pytest.approx(mean + 15 - without_it)
 
 
+def test_what_a_worker_has_started_is_part_of_what_it_takes_also_without_a_group_of_the_servers_own(
+    tmp_path: Path,
+) -> None:
+    """A worker of Apache's mpm-itk forks for each connection, and its child, as another user, does the work."""
+    machine(tmp_path, "0::/\n", V2_MOUNTS)
+    files: dict[str, object] = {}
+    for pid, parent, kib in ((43, PID, 200), (44, PID, 200), (50, 43, 30_000), (51, 50, 999)):
+        files[f"proc/{pid}/stat"] = f"{pid} (apache2) S {parent} 1"
+        files[f"proc/{pid}/status"] = "RssAnon: 200 kB\nVmSwap: 0 kB\n"
+        files[f"proc/{pid}/task/{pid}/children"] = {43: "50 ", 50: "51 "}.get(pid, "")
+        files[f"proc/{pid}/smaps_rollup"] = f"Private_Clean: 0 kB\nPrivate_Dirty: {kib} kB\nSwapPss: 0 kB\n"
+    write(tmp_path, {**files, f"proc/{PID}/task/{PID}/children": "43 44 "})
+    assert window(tmp_path, {})["worker_memory_bytes"] == (200 + 200 + 30_000) * 1024 / 2
+
+
 def test_a_program_that_the_server_writes_its_logs_to_is_none_of_its_workers(tmp_path: Path) -> None:
     """Two processes of event and four of rotatelogs are two workers."""
     version_2(tmp_path)
