@@ -236,6 +236,26 @@ def ends(pid: int, kind: str) -> list[str]:
         return []
 
 
+def holds(pid: int, sockets: frozenset[str]) -> bool:
+    """Whether a process holds one of some sockets, such as one at which it listens.
+
+    That has a low number, and the connections of a busy server, of which there may be many thousands, higher ones.
+
+    Args:
+        pid: the process.
+        sockets: their kernel names.
+
+    Raises:
+        UsageError: not permitted.
+    """
+    try:
+        return not sockets.isdisjoint(target for _, target in opened(pid))
+    except PermissionError:
+        raise not_permitted(pid, f"look into pid {pid}") from None
+    except OSError:
+        return False
+
+
 def not_permitted(pid: int, what: str) -> UsageError:
     """Error for a process that /proc does not let us look into.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import resource
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from trimtab import processes
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import executed, not_permitted, program_of, start_of, user_of, users_in
+from trimtab.processes import executed, holds, not_permitted, program_of, start_of, user_of, users_in
 
 ME = os.getpid()
 NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
@@ -55,6 +57,25 @@ def test_no_process_has_started_before_boot_in_a_container_that_counts_from_its_
     (tmp_path / "uptime").write_text("0.01 0.01\n")
     monkeypatch.setattr(processes, "PROC", tmp_path)
     assert processes.uptime_s() >= started / processes.TICKS_HZ
+
+
+def test_who_listens_is_known_without_a_look_at_all_his_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of nginx may have tens of thousands, and is looked at in every window."""
+    looked, link = list[str](), os.readlink
+
+    def seen(path: str) -> str:
+        looked.append(path)
+        return link(path)
+
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for _ in range(50):
+            stack.enter_context(socket.socket())
+        name = link(f"/proc/self/fd/{listener.fileno()}")
+        monkeypatch.setattr(os, "readlink", seen)
+        assert holds(ME, frozenset({name}))
+        assert 0 < len(looked) <= listener.fileno() + 1
+        assert not holds(ME, frozenset({"socket:[0]"}))
 
 
 def test_who_has_the_rights_of_several_users_has_none_of_them() -> None:

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from trimtab.plants import _master
-from trimtab.processes import children, descriptors, program_of, start_of
+from trimtab.processes import children, holds, program_of, start_of
 
 _TITLE = "nginx: master process "
 
@@ -45,7 +45,7 @@ def serving(master: Master) -> frozenset[Worker]:
         UsageError: not permitted.
     """
     held = master.accepting()
-    return frozenset(one for one in workers(master) if not held.isdisjoint(descriptors(one[0], "socket")))
+    return frozenset(one for one in workers(master) if holds(one[0], held))
 
 
 def workers(master: Master) -> frozenset[Worker]:
