@@ -290,6 +290,16 @@ def opened(pid: int) -> Iterator[tuple[int, str]]:
         yield int(entry), target
 
 
+def open_files(pid: int) -> int | None:
+    """The most files that a process may have open (the soft limit); None when it has ended or has no limit."""
+    try:
+        lines = (PROC / str(pid) / "limits").read_text().splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[3] for line in lines if line.startswith("Max open files")), "unlimited")
+    return int(found) if found.isdigit() else None
+
+
 def sockets(pid: int, *tables: str) -> list[list[str]]:
     """The rows of tables of sockets in the network namespace of a process.
 

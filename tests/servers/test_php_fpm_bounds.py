@@ -32,6 +32,13 @@ class Apart(FpmTestbed):
         return Path(self.listen).exists()
 
 
+class Few(FpmTestbed):
+    """One that may have 64 files open."""
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        return ["/bin/sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh", *super().configured(ports)]
+
+
 def bounded(processes: int, max_children: int) -> AbstractContextManager[Bed]:
     """Two pools, with so many processes for both."""
     more = ("[global]", f"process.max = {processes}")
@@ -96,9 +103,27 @@ def test_fpm_is_not_reloaded_where_it_could_not_fork_all_that_it_starts_with() -
         until(lambda: bed.workers() == 3, "the pool is not whole")
         plant = bed.attach()
         few.take(bed.testbed.pid, 4)
-        with pytest.raises(ApplyRefused, match=r"it starts with 8 workers, .* room for 7 \(pids\.max\)"):
+        with pytest.raises(ApplyRefused, match=r"it starts with 8 workers, .* room for 7 workers \(pids\.max\)"):
             plant.apply({"max_children": 8})
         assert bed.workers() == 3 and not bed.snippet.exists()
+
+
+def test_a_pool_is_not_led_beyond_the_workers_whose_output_fpm_can_open_files_for() -> None:
+    """As PHP's own image has it; one worker more, and FPM ends in the reload."""
+    with Few(FpmSpec(pm="static", max_children=3, more=("catch_workers_output = yes",))) as testbed:
+        bed = Bed(testbed)
+        plant = bed.attach()
+        (limit,) = (knob for knob in plant.knobs() if knob.name == "max_children")
+        most = limit.domain.maximum
+        why = f"it may open files for {most} whose output it catches (ulimit -n, catch_workers_output)"
+        assert limit.domain.limited_by == why and 20 < most < 32
+        plant.apply({"max_children": most})
+        assert bed.workers() == most == bed.attach().knobs()[0].domain.maximum
+        plant.restore()
+        text = (testbed.snippet_directory / "www.conf").read_text()
+        (testbed.snippet_directory / "www.conf").write_text(text.replace("children = 3", f"children = {most + 1}"))
+        refused = Attached(FpmMaster.find(testbed.pid), SystemClock(), "www").test()
+        assert not refused.valid and f"it starts with {most + 1} workers, and {why}" in refused.message
 
 
 @pytest.mark.root

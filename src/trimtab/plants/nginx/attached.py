@@ -25,7 +25,7 @@ from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
 from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, cut_ms, kept_bytes, knobs, value_of
 from trimtab.plants.nginx.locations import NAME, QUIC, chosen, locations
-from trimtab.plants.nginx.process import Master, Worker, open_files, serving
+from trimtab.plants.nginx.process import Master, Worker, serving
 from trimtab.plants.nginx.program import Program
 from trimtab.sensors._memory import rooms
 from trimtab.sensors._tcp_listeners import listeners
@@ -100,7 +100,7 @@ class Attached:
         self.read_running()
         self.finishing = Finishing(master, self.in_force)
         self.possible = locations(config, edit)
-        files = min((n for pid, _ in self._workers if (n := open_files(pid))), default=None)
+        files = min((n for pid, _ in self._workers if (n := processes.open_files(pid))), default=None)
         movable = chosen(self.possible)
         self.knobs = {
             n: k for n, k in knobs(self.in_force, len(self.listeners), files, self.cut_ms).items() if n in movable

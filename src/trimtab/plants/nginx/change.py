@@ -13,8 +13,8 @@ from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.knobs import value_of
 from trimtab.plants.nginx.locations import NAME
-from trimtab.plants.nginx.process import open_files
 from trimtab.plants.nginx.reload import Patience, reload
+from trimtab.processes import open_files
 
 _WATCHED_MS = 1000
 """A keep-alive time up to this is seen in force on a connection of our own; a longer one would take too long."""

@@ -9,7 +9,6 @@ started.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from trimtab.plants import _master
 from trimtab.processes import children, holds, program_of, start_of
@@ -52,13 +51,3 @@ def workers(master: Master) -> frozenset[Worker]:
     """All children that run its program: workers that serve, those that finish, and those that look after a cache."""
     there = ((pid, start_of(pid)) for pid in children(master.pid) if program_of(pid) == master.exe)
     return frozenset((pid, start) for pid, start in there if start is not None)
-
-
-def open_files(pid: int) -> int | None:
-    """The most files that a process may have open (the soft limit); None when it has ended or has no limit."""
-    try:
-        lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
-    except OSError:
-        return None
-    found = next((line.split()[3] for line in lines if line.startswith("Max open files")), "unlimited")
-    return int(found) if found.isdigit() else None

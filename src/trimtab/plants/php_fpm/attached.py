@@ -135,7 +135,8 @@ class Attached(IncludedServer[Configuration]):
 
         It writes its pid file, and opens the sockets that it does not have yet, after all that `-t` looks at. So it
         does for the users of their access lists, also of those that it has (`fpm_unix_resolve_socket_permissions` in
-        sapi/fpm/fpm/fpm_unix.c). And it ends where it cannot fork all that it starts with (`fpm_run` in fpm.c).
+        sapi/fpm/fpm/fpm_unix.c). And it ends where it cannot fork all that it starts with, or open
+        files for their output (`fpm_run` in fpm.c).
         """
         now, held = self.parsed(), {self.loaded.text(pool, "listen") for pool in self.loaded.pools()}
         new = {now.text(pool, "listen") for pool in now.pools()} - held
@@ -143,28 +144,22 @@ class Attached(IncludedServer[Configuration]):
         view = Path(f"/proc/{self.master.pid}/root")
         why = next((f"no directory for {one}" for one in paths if gone(seen(Path(one).parent, view))), "")
         why = why or next((f"another server listens at {one}" for one in sorted(new) if self._taken(one)), "")
-        why = why or _unknown(now, self.master.user == 0) or self._crowded(now)
+        why = why or _unknown(now, self.master.user == 0) or knobs.crowded(now, self.room())
         return f"PHP-FPM would end in a reload, though its own test passes: {why}" if why else ""
 
-    def room(self) -> int | None:
-        """Workers of all pools that control groups let it start once those that there are have ended; None for any.
+    def room(self) -> knobs.Room:
+        """Workers of all pools that it could start once those that there are have ended.
 
         Raises:
+            UsageError: not permitted.
             PlantGone: it has ended.
         """
         try:
             left = tasks_left(self.master.pid)
         except NotMeasured:
-            self.master.check()
-            return None
-        return None if left is None else left + len(processes.children(self.master.pid))
-
-    def _crowded(self, configuration: Configuration) -> str:
-        """Why it could not start as many workers as it starts with; empty where it can."""
-        starts, room = sum(knobs.at_start(configuration).values()), self.room()
-        if room is None or starts <= room:
-            return ""
-        return f"it starts with {starts} workers, and its control group has room for {room} (pids.max)"
+            left = None
+        tasks = None if left is None else left + len(processes.children(self.master.pid))
+        return knobs.Room(tasks, self.master.catchable())
 
     def _taken(self, address: str) -> bool:
         """Whether another server listens at what is an address of its own in the files only."""

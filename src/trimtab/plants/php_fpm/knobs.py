@@ -14,7 +14,7 @@ Source: `fpm_conf_process_all_pools` in sapi/fpm/fpm/fpm_conf.c.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,19 @@ class Row:
     default: int
     role: Role
     description: str
+
+
+@dataclass(frozen=True)
+class Room:
+    """Workers of all pools that there is room for; None where nothing limits them.
+
+    Args:
+        tasks: as many as control groups let it start.
+        caught: as many as it can open files for, where it catches their output.
+    """
+
+    tasks: int | None = None
+    caught: int | None = None
 
 
 TABLE = {
@@ -85,6 +98,7 @@ TABLE = {
 KEYS = {name: row.key for name, row in TABLE.items()}
 """Knob to the key that sets it."""
 _DYNAMIC = PM.index("dynamic")
+_CATCHES, _YES = "catch_workers_output", {"yes", "on", "true", "1"}
 _COST = (
     "a reload of all pools: the master and every worker start anew, opcache and APCu empty, and until those in the "
     "middle of a request are done none serves"
@@ -185,7 +199,7 @@ def objection(values: Mapping[str, int]) -> str:
     return ""
 
 
-def knobs(configuration: Configuration, pool: str, room: int | None = None) -> tuple[Knob, ...]:
+def knobs(configuration: Configuration, pool: str, room: Room | None = None) -> tuple[Knob, ...]:
     """The knobs of a pool.
 
     With pm = dynamic FPM refuses fewer children than the spare ones it is to keep, so the domain begins there: who
@@ -194,9 +208,9 @@ def knobs(configuration: Configuration, pool: str, room: int | None = None) -> t
     Args:
         configuration: FPM's.
         pool: the pool.
-        room: workers of all pools that FPM's control groups let it start; None where nothing limits them.
+        room: what there is room for; None where nothing limits that.
     """
-    most, why = _most(configuration, pool, room)
+    most, why = _most(configuration, pool, room or Room())
     now = values(configuration, pool)
     least = now["max_spare_servers"] if now["pm"] == _DYNAMIC else 1
     fewest = f"at least max_spare_servers {least}; {why}"
@@ -220,18 +234,40 @@ def knobs(configuration: Configuration, pool: str, room: int | None = None) -> t
     )
 
 
-def _most(configuration: Configuration, pool: str, room: int | None) -> tuple[int, str]:
+def _most(configuration: Configuration, pool: str, room: Room) -> tuple[int, str]:
     """The most workers that a pool can have, and what limits them."""
     most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
     found = [(most, "the kernel has no numbers for more processes (kernel.pid_max)")]
     if (there := reach(configuration, pool)) is not None:
         found = [(there, _shared(configuration, there))]
-    if room is not None:
-        starts = at_start(configuration)
-        others = sum(starts.values()) - starts[pool]
-        beside = f", and the other pools start with {others}" if others else ""
-        found.append((max(1, room - others), f"its control group has room for {room} workers (pids.max){beside}"))
+    for fits, mine, why in _limits(configuration, room):
+        if pool in mine:
+            others = sum(mine.values()) - mine[pool]
+            beside = f", and the other pools start with {others}" if others else ""
+            found.append((max(1, fits - others), f"{why}{beside}"))
     return min(found)
+
+
+def crowded(configuration: Configuration, room: Room) -> str:
+    """Why FPM could not start as many workers as it starts with; empty where it can."""
+    for fits, mine, why in _limits(configuration, room):
+        if (starts := sum(mine.values())) > fits:
+            return f"it starts with {starts} workers, and {why}"
+    return ""
+
+
+def _limits(configuration: Configuration, room: Room) -> Iterator[tuple[int, dict[str, int], str]]:
+    """For each limit the workers that there is room for, those of each pool of it at the start, and the reason."""
+    starts = at_start(configuration)
+    if room.tasks is not None:
+        yield room.tasks, starts, f"its control group has room for {room.tasks} workers (pids.max)"
+    if room.caught is not None:
+        mine = {one: starts[one] for one in starts if configuration.text(one, _CATCHES).lower() in _YES}
+        yield (
+            room.caught,
+            mine,
+            f"it may open files for {room.caught} whose output it catches (ulimit -n, {_CATCHES})",
+        )
 
 
 def _processes(configuration: Configuration) -> int | None:

@@ -16,6 +16,7 @@ import os
 import re
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.plants._master import Master
 from trimtab.processes import children, descriptors, executed, start_of
 from trimtab.sensors._tcp_listeners import listening
@@ -50,6 +51,20 @@ class FpmMaster(Master):
     def daemonized(self) -> bool:
         """Whether it has put itself into the background, and so does in every reload."""
         return not executed(self.pid)
+
+    def catchable(self) -> int | None:
+        """Workers whose output it can open files for once those that there are have ended; None for any number.
+
+        Of each it holds two ends of pipes, and four until it is forked (`fpm_stdio_prepare_pipes` in fpm_stdio.c).
+        """
+        try:
+            held = dict(processes.opened(self.pid))
+        except OSError:
+            return None
+        own = {held.get(number) for number in range(3)}
+        pipes = sum(target.startswith("pipe:") and target not in own for target in held.values())
+        most = processes.open_files(self.pid)
+        return None if most is None else max(0, most - (len(held) - pipes) - _PAIR) // _PAIR
 
     def workers(self, pool: str) -> tuple[int, ...]:
         """The running workers of a pool."""
