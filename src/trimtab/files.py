@@ -24,6 +24,8 @@ Stamp = tuple[int, int, int]
 """Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too)."""
 ABSENT: Stamp = (0, 0, 0)
 """The stamp of a path that does not exist."""
+_DATABASE = b"SQLite format 3\0"
+"""How a run store begins, as every file of SQLite's."""
 
 
 def stamp(path: Path) -> Stamp:
@@ -152,7 +154,8 @@ def present(path: Path, directory: int | None = None) -> os.stat_result | None:
         directory: a descriptor of its directory; None to find that by its name.
 
     Raises:
-        UsageError: there is something else, or the file of somebody who is neither root nor this user.
+        UsageError: there is something else, a database such as a run store, or the file of somebody who is neither
+            root nor this user.
     """
     name = printable(os.fspath(path))
     try:
@@ -163,6 +166,8 @@ def present(path: Path, directory: int | None = None) -> os.stat_result | None:
         raise UsageError(f"{name} is not a regular file: choose another name")
     if found.st_uid not in (0, os.geteuid()):
         raise UsageError(f"{name} belongs to uid {found.st_uid}: remove it, or choose another name")
+    if _begins(path if directory is None else Path(path.name), directory, _DATABASE):
+        raise UsageError(f"{name} is a database, as run stores are: choose another name")
     return found
 
 
@@ -186,6 +191,16 @@ def _filled(fd: int, text: str, before: os.stat_result | None, place: str) -> It
             _keep(fd, before, place)
         os.fsync(fd)
         yield
+
+
+def _begins(path: Path, directory: int | None, with_these: bytes) -> bool:
+    """Whether a file begins with these bytes; one that cannot be read does not."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as file:
+        return file.read(len(with_these)) == with_these
 
 
 def _keep(fd: int, before: os.stat_result, place: str) -> None:

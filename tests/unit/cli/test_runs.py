@@ -388,6 +388,16 @@ def test_a_report_of_several_runs(tuned: Trimtab, tmp_path: Path) -> None:
     assert "again" in (tmp_path / "both.html").read_text()
 
 
+def test_no_report_takes_the_place_of_a_run_store(tuned: Trimtab, store: Path) -> None:
+    """It did, without a word, and all runs were gone with what their undo needs."""
+    why = f"trimtab: {store} is a database, as run stores are: choose another name\n"
+    said = tuned("runs", "report", 1, "--out", store)
+    assert (said.code, said.err) == (2, why)
+    said = tuned(*TUNE, "--report", store)
+    assert (said.code, said.err) == (2, why)
+    assert [run.id for run in Store(store).runs()] == [1]
+
+
 def test_a_label_of_bytes_that_are_no_characters_takes_no_report_away(tuned: Trimtab, tmp_path: Path) -> None:
     """matplotlib cannot draw it, so a run that had gone well ended with an internal error and without its report."""
     said = tuned(*TUNE, "--label", os.fsdecode(b"fr\xfch"), "--report", tmp_path / "page.html")
