@@ -122,9 +122,11 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
                 with _filled(os.open(fresh, flags, rights, dir_fd=directory), text, before, place):
                     pass
             os.rename(fresh, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 os.unlink(fresh, dir_fd=directory)
+            if isinstance(error, OSError):
+                error.filename, error.filename2 = os.fspath(path), None  # known here by descriptors alone
             raise
         os.fsync(directory)
     finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -145,6 +147,18 @@ def test_no_temporary_name_can_be_known_beforehand(tmp_path: Path, monkeypatch: 
         write_whole(tmp_path / "file", "text")
     assert seen[0] != seen[1]
     assert all(str(os.getpid()) != name.rpartition(".")[2] and len(name.rpartition(".")[2]) >= 16 for name in seen)
+
+
+def test_where_a_disk_is_full_the_file_that_was_to_be_written_is_named_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=re.escape(f"No space left on device: '{tmp_path / 'file'}'")):
+        write_whole(tmp_path / "file", "text")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_device_a_fifo_and_a_text_without_end_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
