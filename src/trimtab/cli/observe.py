@@ -34,6 +34,7 @@ from trimtab.errors import TrimtabError
 from trimtab.events import Event, Status, WindowDone
 from trimtab.host import facts
 from trimtab.loop import Loop
+from trimtab.metrics import known
 from trimtab.observer import Stop
 from trimtab.records import Plan
 from trimtab.settings import Mode, Settings
@@ -91,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _shown(args: argparse.Namespace, plan: Plan, plant: Plant, stop: Stop) -> Iterator[Callable[[Event], None]]:
     """Shows the windows while they come."""
+    if args.all:
+        known()  # loads all plants and sensors; the first window would take as long to show, and hide the next ones
     knobs = plant.knobs()
     rows = rows_of([knob.name for knob in knobs] or sorted(plan.initial), plan.settings.objective, knobs)
     with showing(

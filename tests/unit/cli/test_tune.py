@@ -7,15 +7,17 @@ import errno
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests._memory_plant import MemoryPlant
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
-from trimtab import discovery
+from trimtab import discovery, metrics
 from trimtab.cli import _run, tune
 from trimtab.core import Applied, PlantDefaults, Prepared
 from trimtab.core.trial import MoveState
@@ -199,6 +201,24 @@ def test_observe_reads_and_stores_nothing_unless_asked(trimtab: Trimtab, store: 
     trimtab("observe", "memory", "--duration", "15s", "--store", tmp_path / "kept.sqlite")
     kept = Store(tmp_path / "kept.sqlite")
     assert (len(kept.windows(1)), kept.moves(1)) == (3, [])
+
+
+def test_what_shows_every_reading_is_loaded_before_the_first_window(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who shows a window is not waited for: what came while all plants and sensors were loaded was not shown."""
+    loading: list[threading.Thread] = []
+    real = discovery.named
+
+    def named(room: str, attribute: str) -> list[Any]:
+        loading.append(threading.current_thread())
+        return real(room, attribute)
+
+    monkeypatch.setattr(discovery, "named", named)
+    metrics.known.cache_clear()
+    said = trimtab("observe", "simulated", "--window", "5s", "--duration", "10s", "--all")
+    assert said.out.count("  requests completed per second") == 2
+    assert set(loading) == {threading.main_thread()}
 
 
 def test_observe_as_json(trimtab: Trimtab) -> None:
