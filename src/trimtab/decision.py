@@ -59,7 +59,7 @@ class Decision:
         proposed: the controller's move.
         move: the move after judge and guards.
         ends: True when the search has finished, and what it has found is in force.
-        returns: True when the move brings back what was measured good, or the incumbent.
+        returns: True when the move brings back what was measured good, by judge or guard, or the incumbent.
     """
 
     standing: Standing
@@ -186,9 +186,10 @@ class Decider:
             waits = None if proposed is standing.waits else standing.waits
         if proposed.finished:
             proposed = replace(proposed, changes=_differing(proposed.incumbent or {}, window))
+        cut = self._cut(standing, window)
         guard_states, move = review_all(self.oversight.guards, standing.guard_states, window, proposed)
         if proposed.known:
-            move = proposed
+            move, cut = proposed, False
         ends = move.finished and not proposed.changes and (judgement is None or judgement.final)
         if back:
             said = in_words(back, judge_state.knobs)
@@ -196,7 +197,12 @@ class Decider:
         elif judge is not None:
             move = judge.review(judge_state, window, move)
         after = replace(standing, state=state, guard_states=guard_states, judge_state=judge_state, waits=waits)
-        return Decision(after, proposed, move, ends and not back, returns=bool(back) or waits is not None)
+        return Decision(after, proposed, move, ends and not back, returns=bool(back) or waits is not None or cut)
+
+    def _cut(self, standing: Standing, window: Window) -> bool:
+        """Whether a guard finds a window so bad that it returns to what was good before."""
+        guards = zip(self.oversight.guards, standing.guard_states, strict=True)
+        return any(guard.abort(state, window) for guard, state in guards)
 
     def after(
         self,

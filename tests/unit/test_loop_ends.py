@@ -11,9 +11,10 @@ import pytest
 from tests._loop_run import Run
 from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
 from tests.unit.test_loop import Sceptic
-from trimtab.core import Applied, Knob, Move, MoveState, Objective, Subject, Trial, Window
+from trimtab.core import Applied, Knob, Move, MoveState, Objective, Readings, Subject, Trial, Window
 from trimtab.errors import ApplyRefused, NotMeasured, OperatorEdit, PlantGone, StoreError, UsageError
 from trimtab.events import Event, Note, NoteKind, Outcome, Status
+from trimtab.guard.early_abort import EarlyAbort
 from trimtab.referee import Referee
 from trimtab.referee.afterwards import AfterwardsState
 from trimtab.settings import Mode
@@ -317,4 +318,27 @@ def test_the_way_back_from_a_change_that_was_approved_asks_nobody() -> None:
     run.go()
     assert run.plant.applied == [{"workers": 20}, {"workers": 10}]
     assert run.states == [MoveState.APPLIED, MoveState.APPLIED, MoveState.DECLINED]
+    assert asked == [{"workers": 20}, {"workers": 20}]
+
+
+class Cliff(MemoryPlant):
+    """A plant on which more workers than it began with make all worse."""
+
+    def readings(self) -> Readings:
+        return {"response_time_s": 1.0 if self.values["workers"] == 10 else 9.0, "request_rate_hz": 20.0}
+
+
+def test_nor_does_the_way_back_of_a_guard_that_has_cut_a_window_short() -> None:
+    """Clients waited for whoever had said yes and gone."""
+    asked = list[dict[str, int]]()
+
+    def approve(move: Move) -> bool:
+        asked.append(dict(move.changes))
+        return len(asked) == 1
+
+    guard = EarlyAbort(Objective())
+    run = Run(Cliff(), guards=(guard,), approve=approve, mode=Mode.APPROVE, duration_s=30.0)
+    run.go()
+    assert run.windows[1].aborted
+    assert run.plant.applied == [{"workers": 20}, {"workers": 10}]
     assert asked == [{"workers": 20}, {"workers": 20}]

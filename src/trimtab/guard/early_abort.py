@@ -67,22 +67,19 @@ class EarlyAbort:
         return EarlyAbortState(knobs)
 
     def abort(self, state: EarlyAbortState, partial: Window) -> str:
-        """Why the window under way is bad, or an empty string."""
+        """Why the window, under way or at its end, is bad, or an empty string."""
         if state.good is None or not self._ours(state, partial):
             return ""
-        return self._verdict(state.good, partial)
+        return partial.aborted or self._verdict(state.good, partial)
 
     def review(self, state: EarlyAbortState, window: Window, move: Move) -> tuple[EarlyAbortState, Move]:
         """The move; after a bad window the return to the last good configuration in its place."""
-        good = state.good
-        if good is not None and self._ours(state, window):
-            why = window.aborted or self._verdict(good, window)
-            if why:
-                back = {
-                    name: value for name, value in good.configuration.items() if self._differs(window, name, value)
-                }
-                return state, move.amended(back, f"{why}; back to {in_words(back, state.knobs)}")
-        return self._learned(state, window), move
+        why = self.abort(state, window)
+        if state.good is None or not why:
+            return self._learned(state, window), move
+        good = state.good.configuration.items()
+        back = {name: value for name, value in good if self._differs(window, name, value)}
+        return state, move.amended(back, f"{why}; back to {in_words(back, state.knobs)}")
 
     def _ours(self, state: EarlyAbortState, window: Window) -> bool:
         """Whether the configuration is another than in the last good window."""
