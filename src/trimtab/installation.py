@@ -12,7 +12,7 @@ from pathlib import Path
 from trimtab import native
 from trimtab.core.finding import Finding
 from trimtab.errors import NativeError, UsageError
-from trimtab.trust import untrusted
+from trimtab.trust import untrusted, untrusted_in
 
 _PACKAGE = Path(__file__).parent
 
@@ -34,7 +34,7 @@ def require_trusted_as_root(path: Path, what: str) -> Path:
 
 def probe() -> tuple[Finding, ...]:
     """Whether interpreter, packages, native program and shim are this user's and root's alone."""
-    reasons = list(dict.fromkeys(reason for path in _parts() if (reason := untrusted(path)) is not None))
+    reasons = list(dict.fromkeys(_reasons()))
     if not reasons:
         who = "root" if os.geteuid() == 0 else "root and this user"
         return (Finding("installation", True, f"only {who} can change what runs from {_PACKAGE}"),)
@@ -43,13 +43,20 @@ def probe() -> tuple[Finding, ...]:
     return (Finding("installation", False, detail, "mend it so, or install trimtab where nobody else can write"),)
 
 
-def _parts() -> Iterator[Path]:
-    """Paths of all that is run or loaded: single files, and of the libraries every directory."""
+def _reasons() -> Iterator[str]:
+    """Why others could change what is run or loaded: single files, and of the libraries every directory."""
+    for path in _files():
+        if reason := untrusted(path):
+            yield reason
+    yield from untrusted_in(_PACKAGE, files=True)
+    for library in sorted({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}):
+        yield from untrusted_in(library, files=False)
+
+
+def _files() -> Iterator[Path]:
+    """Paths of what is run or loaded by itself, and of where modules are looked for."""
     yield Path(sys.executable)
     yield from (Path(entry) for entry in sys.path)
     for find in (native.program, native.shim_path):
         with contextlib.suppress(NativeError):
             yield find()
-    yield from _PACKAGE.rglob("*")
-    for library in sorted({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}):
-        yield from (Path(directory) for directory, _, _ in os.walk(library))

@@ -9,10 +9,12 @@ found trusted, only root and this user can change, so it may be opened by its na
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -37,6 +39,33 @@ def untrusted(path: str | os.PathLike[str]) -> str | None:
         if (reason := _walked(path)) != _elsewhere(path):
             break
     return reason
+
+
+def untrusted_in(directory: str | os.PathLike[str], files: bool) -> Iterator[str]:
+    """Reasons why a directory and what is in it, at any depth, are not trusted, as `untrusted` gives them.
+
+    The way to the directory is walked once. What is in a directory that is not trusted has its reason, and is not
+    looked at.
+
+    Args:
+        directory: where it begins.
+        files: whether files and links are looked at; else directories alone.
+    """
+    if reason := untrusted(directory):
+        yield reason
+        return
+    waiting = [os.fspath(directory)]
+    while waiting:
+        at = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(at) as entries:
+            device = os.stat(at).st_dev
+            for entry in entries:
+                if not (files or entry.is_dir(follow_symlinks=False)):
+                    continue
+                if reason := _entry(entry, device):
+                    yield reason
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
 
 
 def require_trusted(path: str | os.PathLike[str]) -> None:
@@ -104,6 +133,19 @@ def _walked(path: str | os.PathLike[str]) -> str | None:
         if part != ".." and found.st_dev != seen.st_dev and (reason := _mounted_by_another(at)):
             return reason
         here, seen = at, found
+
+
+def _entry(entry: os.DirEntry[str], device: int) -> str | None:
+    """Reason why an entry of a trusted directory, which is on this device, is not trusted."""
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None  # removed meanwhile
+    if stat.S_ISLNK(found.st_mode):
+        return untrusted(entry.path)
+    if found.st_dev != device and (reason := _mounted_by_another(entry.path)):
+        return reason
+    return _changeable(entry.path, found, last=True)
 
 
 def _parts(path: str) -> list[str]:

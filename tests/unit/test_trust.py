@@ -13,7 +13,7 @@ import pytest
 
 from trimtab import trust
 from trimtab.errors import UsageError
-from trimtab.trust import open_trusted, untrusted
+from trimtab.trust import open_trusted, untrusted, untrusted_in
 
 STRANGER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -98,6 +98,45 @@ def test_a_link_is_followed_and_its_owner_and_its_target_are_looked_at(file: Pat
     os.chown(link, 0, -1, follow_symlinks=False)
     os.chown(file.parent, STRANGER, -1)
     assert f"{file.parent} belongs to" in why(link)
+
+
+@pytest.fixture
+def tree(file: Path) -> Path:
+    """A directory with two more beside that file, and a link to it."""
+    for name in ("x", "y"):
+        (file.parent / name).mkdir()
+        (file.parent / name / "more").write_text("text")
+    (file.parent / "y" / "link").symlink_to(file)
+    return file.parent.parent
+
+
+def test_all_that_is_in_a_directory_is_looked_at_and_the_way_there_walked_once(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked, walk = list[object](), trust._walked
+
+    def counted(path: str | os.PathLike[str]) -> str | None:
+        walked.append(path)
+        return walk(path)
+
+    monkeypatch.setattr(trust, "_walked", counted)
+    assert list(untrusted_in(tree, files=True)) == []
+    assert walked == [tree, str(tree / "b" / "y" / "link")]
+
+
+@pytest.mark.parametrize("part", ["", "b", "b/file", "b/x", "b/x/more", "b/y/link"])
+@pytest.mark.parametrize("change", ["written", pytest.param("given", marks=needs_root)])
+def test_each_part_of_a_directory_is_trusted_as_it_is_by_itself(tree: Path, part: str, change: str) -> None:
+    one = tree / part
+    if change == "given":
+        os.chown(one, STRANGER, -1, follow_symlinks=False)
+    else:
+        one.chmod(0o777)
+    found = {untrusted(path) for path in (tree, *tree.rglob("*"))} - {None}
+    assert len(found) == 1
+    assert list(dict.fromkeys(untrusted_in(tree, files=True))) == list(found)
+    directories = {untrusted(path) for path in (tree, *tree.rglob("*")) if path.is_dir()} - {None}
+    assert set(untrusted_in(tree, files=False)) == directories
 
 
 def test_links_without_end_are_not_followed_for_ever(tmp_path: Path) -> None:
