@@ -126,4 +126,7 @@ def _rest(time_s: float, index: int) -> float:
 
 def _added(old: tuple[float, ...], kept: float, new: Mapping[int, float], scale: float) -> tuple[float, ...]:
     """The old counts, faded, and the new ones, scaled."""
-    return tuple(kept * value + scale * new.get(index, 0.0) for index, value in enumerate(old))
+    added = [kept * value for value in old]
+    for index, count in new.items():
+        added[index] += scale * count
+    return tuple(added)

@@ -35,6 +35,8 @@ AHEAD_S = 0.25
 """A hill that begins within this time of the end of another belongs to the same burst."""
 WIDTH_S = 0.05
 """Width of the bins of sugiki2005, by which its ratio is asked for here too."""
+_BEYOND = tuple(bisect_right(EDGES_S, edge_s + WIDTH_S) for edge_s in EDGES_S)
+"""Of each edge the first one that lies beyond such a width."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,12 @@ class Survival:
             reached -= t.asked[b] + t.left[b] + t.ended[b]
         return lasting, asked, mean
 
-    @property
+    @cached_property
     def edges_s(self) -> Sequence[float]:
         """The edges at which something is known, from 0 to the horizon."""
         return EDGES_S[: len(self._curves[0])]
 
-    @property
+    @cached_property
     def horizon_s(self) -> float:
         """The time beyond which too few periods were seen."""
         return self.edges_s[-1]
@@ -113,20 +115,20 @@ class Survival:
             The first edge beyond them, in seconds; the horizon when they go on up to there, 0 when there are none.
         """
         end_s = 0.0
-        for edge_s in self.edges_s[:-1]:
+        for b, edge_s in enumerate(self.edges_s[:-1]):
             if 0 < end_s < edge_s - AHEAD_S:
                 break
-            if self._in_hill(edge_s, target):
+            if self._in_hill(b, edge_s, target):
                 end_s = min(self.horizon_s, EDGES_S[bisect_left(EDGES_S, edge_s + WIDTH_S)])
         return end_s
 
-    def _in_hill(self, edge_s: float, target: float) -> bool:
-        """Whether the next 50 ms hold the target's share of all intervals up to their end."""
+    def _in_hill(self, b: int, edge_s: float, target: float) -> bool:
+        """Whether the 50 ms from an edge on hold the target's share of all intervals up to their end."""
         ahead_s = edge_s + WIDTH_S
+        if sum(self.tally.asked[b : _BEYOND[b]]) < HILL:
+            return False
         upto = self.asked(ahead_s)
-        first, last = bisect_right(EDGES_S, edge_s) - 1, bisect_right(EDGES_S, ahead_s)
-        many = sum(self.tally.asked[first:last]) >= HILL
-        return many and upto > 0 and (upto - self.asked(edge_s)) / upto >= target
+        return upto > 0 and (upto - self.asked(edge_s)) / upto >= target
 
     def _at(self, curve: Sequence[float], time_s: float) -> float:
         """A curve between its edges, along a straight line."""
