@@ -186,8 +186,12 @@ pub fn forked() {
 /// The listeners of this process.
 pub fn all() -> impl Iterator<Item = &'static Listener> {
     let is_used = |listener: &&Listener| listener.port.load(Ordering::Acquire) != 0;
-    let below = USED_BELOW.load(Ordering::Acquire);
-    ALL.iter().take(below).filter(is_used)
+    places().filter(is_used)
+}
+
+/// The places that are or have been in use.
+fn places() -> impl Iterator<Item = &'static Listener> {
+    ALL.iter().take(USED_BELOW.load(Ordering::Acquire))
 }
 
 /// The listener under a number, when it is gated or the process's own.
@@ -430,7 +434,7 @@ pub fn fall_back(fd: c_int) {
 
 /// A descriptor of the shim's own has another number now, and its old one is about to be overwritten.
 pub fn moved(from: c_int, to: c_int) {
-    for listener in all() {
+    for listener in places() {
         let hold = &listener.hold;
         let _ = hold.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         let [keeps, waits] = [&listener.hidden, &listener.waiter]
