@@ -151,15 +151,16 @@ def test_what_a_killed_restart_has_forgotten_is_set_again_before_the_next_run_wh
 @pytest.mark.parametrize(
     ("before", "mend"), [(None, "remove it"), ("[mariadbd]\n", "put back what it says was there before")]
 )
+@pytest.mark.parametrize("name", [restart.NAME, "zz-trimtab_b.cnf"])
 def test_where_none_runs_the_file_is_named_with_which_it_may_not_start(
-    before: str | None, mend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, before: str | None, mend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed while it waited for a MariaDB that its trial kept from starting, trimtab could undo nothing any more."""
     monkeypatch.setattr(MariadbServer, "running", list)
     parser = argparse.ArgumentParser()
     mariadb.add_arguments(parser)
     args = parser.parse_args(["--allow-restart", "--snippet-directory", str(tmp_path)])
-    file = tmp_path / restart.NAME
+    file = tmp_path / name
     file.write_text(_own_file.compose(f"[mariadbd]\nthread_stack = {STACK}\n", before))
     with pytest.raises(UsageError, match=f"{file}, of an earlier run, .* should MariaDB not start with it, {mend}$"):
         mariadb.from_arguments(args, FakeClock())

@@ -73,15 +73,12 @@ def _in_its_way(directory: Path | None) -> str:
     """What to add where no MariaDB runs, and one may not start with what a killed run has left; empty elsewhere."""
     if directory is None or MariadbServer.running():
         return ""
-    path = directory / restart.NAME
-    try:
-        left = _own_file.leftover(_own_file.read(path) or "")
-    except UsageError:
-        return ""
-    if left is None:
-        return ""
-    back = "remove it" if left.before is None else "put back what it says was there before"
-    return f"; {path}, of an earlier run, is read at its start: should MariaDB not start with it, {back}"
+    for path in sorted(directory.glob(f"{Path(restart.NAME).stem}*.cnf")):  # of several instances each has its own
+        with contextlib.suppress(UsageError):
+            if left := _own_file.leftover(_own_file.read(path) or ""):
+                back = "remove it" if left.before is None else "put back what it says was there before"
+                return f"; {path}, of an earlier run, is read at its start: should MariaDB not start with it, {back}"
+    return ""
 
 
 def probe() -> tuple[Finding, ...]:
