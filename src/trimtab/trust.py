@@ -56,16 +56,16 @@ def untrusted_in(directory: str | os.PathLike[str], files: bool) -> Iterator[str
         return
     waiting = [os.fspath(directory)]
     while waiting:
-        at = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(at) as entries:
-            device = os.stat(at).st_dev
-            for entry in entries:
-                if not (files or entry.is_dir(follow_symlinks=False)):
-                    continue
-                if reason := _entry(entry, device):
-                    yield reason
-                elif entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+        at, entries = waiting.pop(), list[os.DirEntry[str]]()
+        with contextlib.suppress(OSError):  # removed meanwhile, or not to be read
+            entries, device = list(os.scandir(at)), os.stat(at).st_dev
+        for entry in entries:
+            if not (files or entry.is_dir(follow_symlinks=False)):
+                continue
+            if reason := _entry(entry, device):
+                yield reason
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
 
 
 def require_trusted(path: str | os.PathLike[str]) -> None:
@@ -139,8 +139,8 @@ def _entry(entry: os.DirEntry[str], device: int) -> str | None:
     """Reason why an entry of a trusted directory, which is on this device, is not trusted."""
     try:
         found = entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None  # removed meanwhile
+    except OSError:
+        return untrusted(entry.path)  # removed meanwhile, or not to be looked at, which it says
     if stat.S_ISLNK(found.st_mode):
         return untrusted(entry.path)
     if found.st_dev != device and (reason := _mounted_by_another(entry.path)):

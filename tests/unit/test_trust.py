@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests._stranger import STRANGER, his_directory, needs_root
 from trimtab import trust
 from trimtab.errors import UsageError
 from trimtab.trust import open_trusted, untrusted, untrusted_in
-
-STRANGER = 65534
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 
 
 @pytest.fixture
@@ -137,6 +135,25 @@ def test_each_part_of_a_directory_is_trusted_as_it_is_by_itself(tree: Path, part
     assert list(dict.fromkeys(untrusted_in(tree, files=True))) == list(found)
     directories = {untrusted(path) for path in (tree, *tree.rglob("*")) if path.is_dir()} - {None}
     assert set(untrusted_in(tree, files=False)) == directories
+
+
+@needs_root
+def test_what_is_in_a_directory_and_cannot_be_looked_at_is_said_as_it_is_by_itself() -> None:
+    with his_directory() as his:
+        closed = his / "closed"
+        closed.mkdir()
+        parts = {closed / "one", closed / "two"}
+        for path in parts:
+            path.touch()
+        os.chown(closed, STRANGER, -1)
+        closed.chmod(0o400)
+        os.seteuid(STRANGER)
+        try:
+            reasons = {untrusted(path) for path in parts}
+            assert set(untrusted_in(his, files=True)) == reasons
+        finally:
+            os.seteuid(0)
+    assert reasons == {f"{path} cannot be looked at: Permission denied" for path in parts}
 
 
 def test_links_without_end_are_not_followed_for_ever(tmp_path: Path) -> None:
