@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -35,20 +36,17 @@ from trimtab.search.trust_region_state import FIRST_RADIUS, TrustRegionState
 OBJECTIVE = Objective(METRIC)
 
 
-def walk(
+def steps(
     drawn: Surface,
-    trials: int,
     controller: TrustRegion,
     refuses: bool = False,
     asked: Callable[[int, Values], Readings] = lambda index, values: {},
-) -> tuple[TrustRegionState, list[Move], list[Values]]:
-    """A search trial by trial: the last state, its moves, and what was in force."""
+) -> Iterator[tuple[TrustRegionState, Move, Values]]:
+    """A search trial by trial, without end: the state, its move, and what was in force."""
     state, values, fate = controller.start(drawn.knobs, 1), drawn.start, None
-    moves, forced = [], []
-    for index in range(trials):
-        forced.append(values)
+    for index in itertools.count():
         state, move = controller.step(state, Trial(drawn.window(index, values), fate, asked=asked(index, values)))
-        moves.append(move)
+        yield state, move, values
         wanted = {**named(drawn.knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
         if refuses and wanted["k00"] > drawn.start[0]:
             fate = Fate(MoveState.REFUSED, wanted, "k00 is bounded by another")
@@ -56,7 +54,18 @@ def walk(
         after = in_force(drawn.knobs, wanted)
         assert after is not None
         values, fate = after, Fate(MoveState.APPLIED, wanted)
-    return state, moves, forced
+
+
+def walk(
+    drawn: Surface,
+    trials: int,
+    controller: TrustRegion,
+    refuses: bool = False,
+    asked: Callable[[int, Values], Readings] = lambda index, values: {},
+) -> tuple[TrustRegionState, list[Move], list[Values]]:
+    """A search of some trials: the last state, its moves, and what was in force."""
+    taken = list(itertools.islice(steps(drawn, controller, refuses, asked), trials))
+    return taken[-1][0], [move for _, move, _ in taken], [values for _, _, values in taken]
 
 
 def test_where_the_machine_s_pace_is_read_what_it_does_is_not_taken_for_a_setting_s() -> None:
@@ -83,15 +92,14 @@ def test_what_is_expected_of_the_next_trial_is_told_as_a_share_of_the_objective_
     """And as better or worse: "-1.8% expected" of a rate that is maximised reads as a loss."""
     for objective, sign in ((OBJECTIVE, 1), (replace(OBJECTIVE, minimize=False), -1)):
         told = []
-        for trials in range(3, 20):
-            state, moves, _ = walk(USUAL, trials, TrustRegion(objective))
+        for state, move, _ in itertools.islice(steps(USUAL, TrustRegion(objective)), 2, 19):
             if state.expected is None:
                 continue
             more, within = sign * state.expected[0], state.expected[1]
             least, mean, most = (math.exp(one) - 1 for one in (more - within, more, more + within))
             which = "worse" if state.expected[0] > 0 else "better"
             said = f"expected of the next: {abs(mean):.1%} {which}, to within {(most - least) / 2:.1%}"
-            assert moves[-1].reason == f"trust_region: {said}"
+            assert move.reason == f"trust_region: {said}"
             told.append(more)
         assert any(f"{abs(one):.1%}" != f"{abs(math.expm1(one)):.1%}" for one in told)
 
