@@ -42,6 +42,18 @@ def interrupted(
     return _ended(arguments, once, what, lambda process: process.send_signal(number))
 
 
+def killed_before_its_reload(arguments: list[str], room: str) -> None:
+    """A command whose trimtab kills itself in the place of the first reload of a plant, that of this room."""
+    code = (
+        f"import os, signal, sys; from trimtab import cli; from trimtab.plants.{room} import change\n"
+        "change.reload = lambda *given: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "cli.main(sys.argv[1:])"
+    )
+    python, _, _, *words = arguments
+    dead = subprocess.run([python, "-c", code, *words], check=False, timeout=PATIENCE_S)
+    assert dead.returncode == -signal.SIGKILL
+
+
 def left_by_its_server(arguments: list[str], path: Path, end: Callable[[], object]) -> None:
     """A run whose server is ended once a window is measured: it ends early, and says so in one line."""
     with contextlib.closing(Store(path)) as store:

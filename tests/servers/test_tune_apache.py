@@ -18,6 +18,7 @@ from tests.servers._tuning import (
     command,
     finished,
     interrupted,
+    killed_before_its_reload,
     left_by_its_server,
     refused,
     undone,
@@ -146,14 +147,7 @@ def test_a_trial_that_got_sigkill_before_its_reload_is_undone_before_the_next_ru
     bed: ApacheTestbed, path: Path
 ) -> None:
     """It is in a file and not in force: the next reload, such as logrotate's, would bring it there."""
-    killed = (
-        "import os, signal, sys; from trimtab import cli; from trimtab.plants.apache import change\n"
-        "change.reload = lambda *given: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "cli.main(sys.argv[1:])"
-    )
-    words = tune(bed, path, "--duration", "10m")
-    dead = subprocess.run([words[0], "-c", killed, *words[3:]], check=False, timeout=PATIENCE_S)
-    assert dead.returncode == -signal.SIGKILL
+    killed_before_its_reload(tune(bed, path, "--duration", "10m"), "apache")
     assert [file.read_text() for file in bed.snippet_directory.iterdir()] and workers(bed) == START
     again = finished(tune(bed, path, "--controller", "static", "--duration", "1s"))
     assert again.returncode == 0

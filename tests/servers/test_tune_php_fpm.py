@@ -18,6 +18,7 @@ from tests.servers._tuning import (
     command,
     finished,
     interrupted,
+    killed_before_its_reload,
     left_by_its_server,
     refused,
     undone,
@@ -98,14 +99,8 @@ def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_un
 
 def test_a_trial_that_got_sigkill_before_its_reload_is_undone_before_the_next_run(bed: Bed, path: Path) -> None:
     """The next run refused to begin, and had it loaded by hand."""
-    killed = (
-        "import os, signal, sys; from trimtab import cli; from trimtab.plants.php_fpm import change\n"
-        "change.reload = lambda *given: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "cli.main(sys.argv[1:])"
-    )
-    words = tune(bed, path, "--duration", "10m")
-    dead = subprocess.run([words[0], "-c", killed, *words[3:]], check=False, timeout=PATIENCE_S)
-    assert dead.returncode == -signal.SIGKILL and bed.snippet.exists()
+    killed_before_its_reload(tune(bed, path, "--duration", "10m"), "php_fpm")
+    assert bed.snippet.exists()
     again = finished(tune(bed, path, "--controller", "static", "--duration", "1s"))
     assert again.returncode == 0, again.stderr
     assert "run 1 was killed before its end; what it left is undone, in force again:" in again.stderr
