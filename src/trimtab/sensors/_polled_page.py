@@ -21,7 +21,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from trimtab.core.finding import Finding
@@ -91,6 +91,7 @@ class Polled(Sensor, ABC, Generic[P]):
         self._before: Reply[P] | None = None
         self._last: Reply[P] | None = None
         self._within: list[Reply[P]] = []
+        self._seen: list[Any] = []
 
     @abstractmethod
     def understood(self, reply: bytes) -> P | None:
@@ -106,6 +107,7 @@ class Polled(Sensor, ABC, Generic[P]):
         Raises:
             NotMeasured: the page is off, forbidden or not there.
         """
+        self._seen = []
         self._collect()
         last = self._last  # none that came since: between two windows nobody looks
         self._began_s = self._clock.now_s()
@@ -191,7 +193,7 @@ class Polled(Sensor, ABC, Generic[P]):
             self._under_way.pop()[1].close()
 
     def came(self, page: P) -> None:
-        """Called for each reply of a window, to add values that are averaged over all of them."""
+        """Called for each reply of a window, to add to `_seen` what is averaged over all of them."""
 
     def _ask(self) -> None:
         """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""

@@ -133,10 +133,10 @@ class StubStatus(PolledPage[Counts]):
     reset_by = "nginx was restarted"
     most_open = 0
     """The most connections that were open at a time, as far as the page was seen."""
+    _seen: list[Counts]
 
     def __init__(self, url: str, clock: Clock, host: str | None = None, patience_s: float = 0.02) -> None:
         super().__init__(url, clock, patience_s, host=host)
-        self._seen: list[Counts] = []
 
     def understood(self, reply: bytes) -> Counts:
         """Parses a whole reply.
@@ -150,15 +150,6 @@ class StubStatus(PolledPage[Counts]):
         """Keeps a reply for the means over the window."""
         self._seen.append(page)
         self.most_open = max(self.most_open, page.active)
-
-    def begin(self) -> None:
-        """Marks the start of a window.
-
-        Raises:
-            NotMeasured: the page is off, forbidden or not there.
-        """
-        self._seen = []
-        super().begin()
 
     @staticmethod
     def reset(first: Counts, last: Counts) -> bool:

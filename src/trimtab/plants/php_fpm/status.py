@@ -150,6 +150,7 @@ class PoolStatus(Polled[Page]):
     sampling_period_s = 0.04
     period_s = 0.1
     reset_by = "PHP-FPM was reloaded"
+    _seen: list[tuple[float, float]]
 
     def __init__(
         self,
@@ -165,7 +166,6 @@ class PoolStatus(Polled[Page]):
         super().__init__(endpoints, fastcgi.page(status_page.path, query), clock, patience_s)
         self.status_page = status_page
         self._waiting = waiting
-        self._seen: list[tuple[float, float]] = []
 
     def understood(self, reply: bytes) -> Page | None:
         """Parses a whole reply; None for one that a reload or an idle worker's end has spoiled.
@@ -178,15 +178,6 @@ class PoolStatus(Polled[Page]):
     def ours(self) -> int:
         """Our requests that wait at the pool's socket now."""
         return 0 if self.status_page.apart else super().ours()
-
-    def begin(self) -> None:
-        """Marks the start of a window.
-
-        Raises:
-            NotMeasured: the page is off or not there.
-        """
-        self._seen = []
-        super().begin()
 
     def came(self, page: Page) -> None:
         """Adds one reply to the means of the window."""
