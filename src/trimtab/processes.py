@@ -151,6 +151,13 @@ def children(pid: int, proc: Path = PROC) -> list[int]:
         return []
 
 
+def family(pid: int) -> Iterator[int]:
+    """A process and all that it has started, as far as they still belong to it."""
+    yield pid
+    for child in children(pid):
+        yield from family(child)
+
+
 def threads_of(pid: int) -> int:
     """Threads of a process; 1 when it is gone."""
     try:

@@ -7,7 +7,7 @@ without trimtab, and no class holds.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
 from trimtab import processes
 from trimtab.core import Clock
@@ -47,7 +47,7 @@ class Unfollowed:
             self._look()
 
     def _look(self) -> None:
-        for pid in _family(self._server):
+        for pid in processes.family(self._server):
             port = self._port_of(pid)
             if port is None or belongs(self._run_dir, pid):
                 continue
@@ -64,10 +64,3 @@ class Unfollowed:
         with contextlib.suppress(UsageError, OSError):
             return next((port for _, port in listeners(pid) if not self._ports or port in self._ports), None)
         return None
-
-
-def _family(pid: int) -> Iterator[int]:
-    """A process and all that descend from it."""
-    yield pid
-    for child in processes.children(pid):
-        yield from _family(child)

@@ -274,7 +274,7 @@ class PrivateServer(ABC, Generic[Spec]):
         if server is None or not server.alive() or "LD_PRELOAD" in self._environment(ports[0]):
             return False  # with the shim in it a gate may listen for it
         there = {name for name, (_, port) in listening(server.pid).items() if port in ports}
-        family = {*_family(server.pid), *(one.pid for one in processes.session(server))}
+        family = {*processes.family(server.pid), *(one.pid for one in processes.session(server))}
         try:
             return not there <= frozenset().union(*(processes.descriptors(pid, "socket") for pid in family))
         except UsageError:
@@ -310,13 +310,6 @@ def usual_modes() -> Iterator[None]:
     finally:
         if before is not None:
             os.umask(before)
-
-
-def _family(pid: int) -> Iterator[int]:
-    """A process and all that it has started, as far as they still belong to it."""
-    yield pid
-    for child in processes.children(pid):
-        yield from _family(child)
 
 
 def _text(log: Path) -> str:
