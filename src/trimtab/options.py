@@ -133,7 +133,7 @@ def _option(field: Field[Any], kind: Any, doc: str) -> Option:
 
 def _parser(flag: str, name: str, kind: Any) -> Callable[[str], Any]:
     if name.endswith("_s"):
-        return lambda text: _named(flag, text, parse_duration_s)
+        return lambda text: parse_duration_s(text, flag)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return lambda text: _member(flag, text, kind)
     if kind is int:
@@ -141,13 +141,6 @@ def _parser(flag: str, name: str, kind: Any) -> Callable[[str], Any]:
     if kind is float:
         return lambda text: _number(flag, text, float, "a number")
     return str
-
-
-def _named(flag: str, text: str, parse: Callable[[str], Any]) -> Any:
-    try:
-        return parse(text)
-    except UsageError as error:
-        raise UsageError(f"{flag}: {error}") from None
 
 
 def _member(flag: str, text: str, kind: type[StrEnum]) -> StrEnum:
