@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from trimtab.core import (
     Applied,
@@ -149,6 +149,13 @@ class MemoryPlant(Plant):
 
     def undo_script(self) -> str:
         return "#!/bin/sh\ntrue\n"
+
+
+class Bounded(MemoryPlant):
+    """A plant that has room for 24 workers."""
+
+    def objection(self, configuration: Mapping[str, int]) -> str:
+        return "there is room for 24 workers" if configuration["workers"] > 24 else ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 
 from tests._loop_run import Run
-from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
-from tests.unit.test_loop import Cap
+from tests._memory_plant import TIMEOUT, WORKERS, Bounded, MemoryPlant
+from tests.unit.test_loop import Cap, Sceptic
 from trimtab.core import Applied, Fate, Guard, Judgement, Knob, Move, MoveState, Prepared, Trial, Verdict, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, TrimtabError
 from trimtab.referee import Judge
@@ -52,13 +52,6 @@ class Searcher(Script):
     searches: ClassVar[bool] = True
 
 
-class Bounded(MemoryPlant):
-    """A plant with room for 24 workers."""
-
-    def objection(self, configuration: Mapping[str, int]) -> str:
-        return "there is room for 24 workers" if configuration["workers"] > 24 else ""
-
-
 class Clipping(MemoryPlant):
     """A plant that sets half of what it is asked for, and says so when it is read back."""
 
@@ -67,27 +60,13 @@ class Clipping(MemoryPlant):
         return super().commit(dataclasses.replace(prepared, changes=halves))
 
 
-class Returning:
+class Returning(Sceptic):
     """A judge that puts 10 workers back after window 1."""
-
-    judges_changes: ClassVar[bool] = True
-
-    def start(self, knobs: tuple[Knob, ...]) -> AfterwardsState:
-        return AfterwardsState(knobs)
 
     def judge(self, state: AfterwardsState, window: Window) -> tuple[AfterwardsState, Mapping[str, int]]:
         back = {"workers": 10} if window.index == 1 else {}
         judgement = Judgement(Verdict.WORSE, {}, None, None, 1, "it is slower", True) if back else None
         return dataclasses.replace(state, judgement=judgement), back
-
-    def review(self, state: AfterwardsState, window: Window, move: Move) -> Move:
-        return move
-
-    def abort(self, state: AfterwardsState, partial: Window) -> str:
-        return ""
-
-    def final(self, state: AfterwardsState) -> Mapping[str, int]:
-        return {}
 
 
 class Instead:
@@ -155,11 +134,11 @@ def test_a_knob_that_a_guard_moved_beside_is_not_told_as_the_controller_s() -> N
 
 def test_a_move_in_whose_place_the_referee_returned_is_told_as_held_with_the_referee_s_reason() -> None:
     held = Fate(MoveState.HELD, {"workers": 40}, "it is slower: back to workers 10")
-    assert told({"workers": 20}, {"workers": 40}, judge=Returning())[2] == held
+    assert told({"workers": 20}, {"workers": 40}, judge=Returning({}))[2] == held
 
 
 def test_a_referee_s_return_is_not_told_as_a_controller_s_move() -> None:
-    assert told({"workers": 20}, judge=Returning()) == [None, FIRST, FIRST, FIRST]
+    assert told({"workers": 20}, judge=Returning({})) == [None, FIRST, FIRST, FIRST]
 
 
 def test_what_is_in_force_already_is_no_move_and_leaves_the_fate() -> None:

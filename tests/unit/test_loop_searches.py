@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from tests._loop_run import Run
-from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
+from tests._memory_plant import TIMEOUT, WORKERS, Bounded, Climber, MemoryPlant
 from tests.unit.test_loop import Sceptic
 from trimtab.cli._summary import summary
 from trimtab.core import Controller, Judgement, Knob, Move, MoveState, Objective, Prepared, Trial, Verdict, Window
@@ -205,13 +205,6 @@ def test_one_that_cannot_starts_again_and_says_so() -> None:
     run.go()
     (note, *_) = run.notes(NoteKind.STAND_DOWN)
     assert note.text == "workers stands down: by hand; the search starts again with the others"
-
-
-class Bounded(MemoryPlant):
-    """A plant that has room for 24 workers."""
-
-    def objection(self, configuration: Mapping[str, int]) -> str:
-        return "there is room for 24 workers" if configuration["workers"] > 24 else ""
 
 
 @dataclasses.dataclass(frozen=True)
