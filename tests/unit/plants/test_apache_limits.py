@@ -17,6 +17,15 @@ def read(tmp_path: Path, mpm: str, *directives: str) -> Limits:
     return limits(evaluate(Origin(tmp_path / "main.conf", tmp_path, static_modules=frozenset({f"{mpm}.c"}))))
 
 
+def cautions(tmp_path: Path, mpm: str, *directives: str) -> list[str]:
+    """What is said of such a configuration when Apache is attached to."""
+    apache = object.__new__(Attached)
+    apache.limits, apache.notes = read(tmp_path, mpm, *directives), []
+    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
+    apache._cautions()
+    return apache.notes
+
+
 @pytest.mark.parametrize(
     ("mpm", "workers", "largest"), [("prefork", 256, 256), ("worker", 400, 400), ("event", 400, 400)]
 )
@@ -106,11 +115,8 @@ def test_knobs_are_written_in_apaches_words() -> None:
 
 
 def test_a_status_page_without_requests_is_said_with_the_line_that_has_it_so(tmp_path: Path) -> None:
-    apache = object.__new__(Attached)
-    apache.limits, apache.notes = read(tmp_path, "event", "ExtendedStatus On", "ExtendedStatus Off"), []
-    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
-    apache._cautions()
-    assert [note.partition(";")[0] for note in apache.notes] == [
+    notes = cautions(tmp_path, "event", "ExtendedStatus On", "ExtendedStatus Off")
+    assert [note.partition(";")[0] for note in notes] == [
         f"requests and their times are not on the status page: ExtendedStatus is Off in {tmp_path}/main.conf:2"
     ]
 
@@ -126,11 +132,8 @@ def test_a_status_page_without_requests_is_said_with_the_line_that_has_it_so(tmp
     ],
 )
 def test_that_applications_that_apache_runs_begin_anew_is_said(tmp_path: Path, line: str, whose: str) -> None:
-    apache = object.__new__(Attached)
-    apache.limits, apache.notes = read(tmp_path, "event", line), []
-    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
-    apache._cautions()
-    notes = [note for note in apache.notes if note.startswith("applications that Apache runs")]
+    said = cautions(tmp_path, "event", line)
+    notes = [note for note in said if note.startswith("applications that Apache runs")]
     assert [f"runs, {whose}" in note for note in notes] == ([True] if whose else [])
 
 
@@ -147,11 +150,8 @@ def test_that_applications_that_apache_runs_begin_anew_is_said(tmp_path: Path, l
 def test_that_health_checks_of_a_proxy_in_front_may_fail_within_a_change_is_said(
     tmp_path: Path, mpm: str, line: str, said: bool
 ) -> None:
-    apache = object.__new__(Attached)
-    apache.limits, apache.notes = read(tmp_path, mpm, line), []
-    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
-    apache._cautions()
-    assert any(note.startswith(f"requests come through a proxy ({tmp_path}") for note in apache.notes) is said
+    notes = cautions(tmp_path, mpm, line)
+    assert any(note.startswith(f"requests come through a proxy ({tmp_path}") for note in notes) is said
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,9 @@ def test_one_of_several_on_debian_is_reloaded_by_a_command_of_its_own(directory:
 def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(
     tmp_path: Path, persist: str, lost: bool
 ) -> None:
-    apache, page = object.__new__(Attached), ("<Location /balancers>", "SetHandler balancer-manager", "</Location>")
-    apache.limits, apache.notes = read(tmp_path, "event", persist, *page), []
-    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
-    apache._cautions()
-    assert any("what was set at balancer-manager" in note and "main.conf:3" in note for note in apache.notes) is lost
+    page = ("<Location /balancers>", "SetHandler balancer-manager", "</Location>")
+    notes = cautions(tmp_path, "event", persist, *page)
+    assert any("what was set at balancer-manager" in note and "main.conf:3" in note for note in notes) is lost
 
 
 @pytest.mark.parametrize(
@@ -193,10 +191,7 @@ def test_that_a_reload_forgets_what_was_set_by_hand_at_a_balancer_is_said(
 def test_that_members_of_a_balancer_which_do_not_answer_are_tried_again_is_said(
     tmp_path: Path, member: str, outside: str, told: bool
 ) -> None:
-    apache = object.__new__(Attached)
     first = ("<Proxy balancer://shop>", "BalancerMember http://127.0.0.1:8081")
-    apache.limits, apache.notes = read(tmp_path, "event", *first, member, "</Proxy>", outside), []
-    apache._config = evaluate(Origin(tmp_path / "main.conf", tmp_path))
-    apache._cautions()
+    notes = cautions(tmp_path, "event", *first, member, "</Proxy>", outside)
     said = f"which members of balancers ({tmp_path}/main.conf:2) do not answer is forgotten by every change"
-    assert any(note.startswith(said) for note in apache.notes) is told
+    assert any(note.startswith(said) for note in notes) is told

@@ -14,6 +14,8 @@ from trimtab.plants.apache import Apache, attached
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.configuration import Origin, evaluate
 
+from .test_apache_limits import cautions
+
 IDLE = {"idle_workers": 10.0, "busy_workers": 0.0}
 
 
@@ -74,23 +76,13 @@ def test_that_a_reload_puts_members_of_mod_jk_back_into_service_is_said(
 ) -> None:
     """One that was disabled at its status worker was active again after a graceful reload."""
     monkeypatch.setattr("trimtab.plants.apache.configuration.require_trusted", lambda path: None)
-    (tmp_path / "main.conf").write_text("LoadModule jk_module modules/mod_jk.so\n")
-    apache = object.__new__(Attached)
-    apache._config, apache.notes = evaluate(Origin(tmp_path / "main.conf", tmp_path)), []
-    vars(apache).update(limits=SimpleNamespace(vhost_keep_alive=(), keep_alive=True, mpm="event"))
-    apache._cautions()
-    (note,) = apache.notes
+    (note,) = cautions(tmp_path, "event", "LoadModule jk_module modules/mod_jk.so")
     assert "mod_jk, such as a member out of service, is lost by every change" in note
 
 
 def test_where_a_macro_writes_hundreds_of_hosts_one_note_says_so(tmp_path: Path) -> None:
-    (tmp_path / "main.conf").write_text("Use Host a.example\n" * 300)
-    apache = object.__new__(Attached)
-    apache._config, apache.notes = evaluate(Origin(tmp_path / "main.conf", tmp_path)), []
-    vars(apache).update(limits=SimpleNamespace(vhost_keep_alive=(), keep_alive=True, mpm="event"))
-    apache._cautions()
     said = f"could not be decided without Apache: macro at {tmp_path}/main.conf:1, and 299 more"
-    assert apache.notes == [said]
+    assert cautions(tmp_path, "event", *["Use Host a.example"] * 300) == [said]
 
 
 @pytest.mark.parametrize(
@@ -110,11 +102,6 @@ def test_where_a_macro_writes_hundreds_of_hosts_one_note_says_so(tmp_path: Path)
 def test_that_a_reload_logs_out_whom_a_module_keeps_in_memory_is_said(
     tmp_path: Path, lines: str, module: str
 ) -> None:
-    (tmp_path / "main.conf").write_text(lines)
-    apache = object.__new__(Attached)
-    apache._config, apache.notes = evaluate(Origin(tmp_path / "main.conf", tmp_path)), []
-    vars(apache).update(limits=SimpleNamespace(vhost_keep_alive=(), keep_alive=True, mpm="event"))
-    apache._cautions()
-    notes = [note.replace(f"{tmp_path}/", "") for note in apache.notes]
+    notes = [note.replace(f"{tmp_path}/", "") for note in cautions(tmp_path, "event", lines)]
     said = f"who has logged in by mod_auth_{module} has to again after every change"
     assert len(notes) == (module != "") and all(note.startswith(said) for note in notes)
