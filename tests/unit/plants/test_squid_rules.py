@@ -49,6 +49,16 @@ def objection(cache_mib: int, room: Room = GROUP) -> str:
     return squid(room).objection({**DEBIAN, "cache_mem": cache_mib})
 
 
+def running(monkeypatch: pytest.MonkeyPatch, reading_s: float, *settings: Setting) -> Any:
+    """A Squid of such settings that was attached to, which takes so long to read them and can be reloaded."""
+    server: Any = Attached.__new__(Attached)
+    server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), reading_s, None, Files([*settings])
+    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
+    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
+    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    return server
+
+
 def test_a_cache_whose_process_does_not_fit_is_refused() -> None:
     assert objection(1100) == ""
     assert objection(1200) == (
@@ -82,17 +92,13 @@ def test_a_cache_on_disk_is_never_let_have_less_than_it_has() -> None:
 def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), math.inf, None, Files()
-    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
-    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
+    server = running(monkeypatch, math.inf)
     took_s = [2.0, 0.2]  # the first one in a busy moment
 
     def tested(self: Any) -> Verdict:
         server.clock.sleep(took_s.pop(0) if took_s[1:] else took_s[0])
         return Verdict(True, "")
 
-    monkeypatch.setattr(attached, "hindrances", lambda master: [])
     monkeypatch.setattr(IncludedServer, "_tested", tested)
     server.permitted(accept_lost=False)
     assert server.reading_s == pytest.approx(0.2) and len(server.notes()) == 1
@@ -108,10 +114,7 @@ def test_a_squid_that_reads_long_lists_is_not_stopped_for_them_unless_that_is_ac
 
 
 def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, server.pending, server.loaded = FakeClock(), math.inf, None, Files()
-    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
-    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
+    server = running(monkeypatch, math.inf)
     verdicts = [(0.1, False), (7.0, True), (7.0, True)]  # one stops at the first line
 
     def tested(self: Any) -> Verdict:
@@ -119,7 +122,6 @@ def test_a_test_that_fails_says_nothing_of_how_long_squid_reads_its_lists(monkey
         server.clock.sleep(took_s)
         return Verdict(valid, "")
 
-    monkeypatch.setattr(attached, "hindrances", lambda master: [])
     monkeypatch.setattr(IncludedServer, "_tested", tested)
     server.permitted(accept_lost=False)
     assert len(server.notes()) == 1 and not verdicts[2:]
@@ -139,12 +141,7 @@ def test_a_reload_that_denies_requests_that_wait_for_a_helper_has_to_be_accepted
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four clients under whose requests a Squid of each was reloaded had one in twenty answered 403."""
-    server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, server.pending = FakeClock(), 0.1, None
-    server.loaded = Files([Setting(name, value, Path("/etc/squid/squid.conf"), 7)])
-    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
-    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
-    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    server = running(monkeypatch, 0.1, Setting(name, value, Path("/etc/squid/squid.conf"), 7))
     waits = "realm" not in value
     said = rf"a helper \({name}, .*squid.conf.*7\) may be answered 403 .*: accept it with --accept-lost-connections"
     with pytest.raises(UsageError, match=said) if waits else contextlib.nullcontext():
@@ -172,14 +169,9 @@ def test_a_reload_that_denies_requests_that_wait_for_a_name_server_has_to_be_acc
     acl: str, rule: str, waits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One that waited for an answer of two seconds was answered 403 after seven, for 200 after two."""
-    server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, server.pending = FakeClock(), 0.1, None
     file = tmp_path / "squid.conf"
     name, _, value = rule.partition(" ")
-    server.loaded = Files([Setting("acl", acl, file, 7), Setting(name, value, file, 8)])
-    server.master = SimpleNamespace(signal=lambda number: None, pid=os.getpid())
-    monkeypatch.setattr(Attached, "parsed", lambda self: self.loaded)
-    monkeypatch.setattr(attached, "hindrances", lambda master: [])
+    server = running(monkeypatch, 0.1, Setting("acl", acl, file, 7), Setting(name, value, file, 8))
     said = rf"the address of its host \({name}, .*squid.conf line 8\) may be answered 403 .*: accept it with"
     with pytest.raises(UsageError, match=said) if waits else contextlib.nullcontext():
         server.permitted(accept_lost=False)
@@ -200,15 +192,12 @@ def test_a_log_whose_directory_is_gone_ends_it_in_a_reload_and_is_named(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its own test passes; the worker ended, and so did those after it, and the master with the fifth."""
-    server: Any = Attached.__new__(Attached)
-    server.clock, server.reading_s, gone = FakeClock(), 0.1, tmp_path / "gone"
+    server, gone = running(monkeypatch, 0.1), tmp_path / "gone"
     there = Setting("access_log", f"daemon:{tmp_path}/log squid", Path("/etc/squid.conf"), 6)
     elsewhere = [Setting("access_log", word, Path("/etc/squid.conf"), 8) for word in ("none", "udp://10.0.0.1:514")]
     log = Setting(name, value.format(gone), Path("/etc/squid.conf"), 7)
-    server.loaded, server.master = Files(), SimpleNamespace(signal=lambda number: None, pid=os.getpid())
     monkeypatch.setattr(Attached, "parsed", lambda self: Files([there, *elsewhere, log]))
     monkeypatch.setattr(IncludedServer, "_tested", lambda self: Verdict(True, ""))
-    monkeypatch.setattr(attached, "hindrances", lambda master: [])
     why = f"though its own test passes: no directory for {gone}/log (/etc/squid.conf line 7): make it"
     assert not server.test().valid and server.test().message.endswith(why)
     with pytest.raises(UsageError, match="would end in a reload"):
