@@ -67,12 +67,6 @@ def test_the_kit_finds_the_papers_method_and_ours() -> None:
 
 
 @every
-def test_its_state_is_a_frozen_record(name: str) -> None:
-    state = build(name).start((time_knob(),), 0)
-    assert vars(type(state))["__dataclass_params__"].frozen
-
-
-@every
 def test_it_takes_the_keep_alive_time_among_other_knobs_and_says_what_it_needs(name: str) -> None:
     build(name).start((worker_knob(), time_knob()), 0)
     with pytest.raises(UsageError, match="the keep-alive time, and was given max_request_workers"):

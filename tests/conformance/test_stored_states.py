@@ -110,6 +110,12 @@ def moves(store: Store, run_id: int) -> list[tuple[Any, ...]]:
 
 
 @every
+def test_its_state_is_a_frozen_record(name: str) -> None:
+    controller, _, knobs = build(name)
+    assert vars(type(controller.start(knobs, 0)))["__dataclass_params__"].frozen
+
+
+@every
 def test_a_killed_run_that_kept_its_last_windows_goes_on_as_one_that_was_not_killed(name: str) -> None:
     ends = []
     for kill in (-1, KILLED):
