@@ -320,7 +320,7 @@ class RunWriter:
     """Writes one run; a `Recorder` for the loop.
 
     Args:
-        store: path of the store.
+        store: where it is written.
         run_id: the run's number.
         keep: keeps only about so many windows, the last ones; None to keep all.
     """
