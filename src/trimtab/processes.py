@@ -23,6 +23,8 @@ _SMALL_BYTES = 1 << 15
 _MOST_MAPS_BYTES = 4 << 20
 _FORKED = 0x40
 """PF_FORKNOEXEC in a process's flags."""
+_UNLIMITED = 1 << 24 | 1 << 21
+"""CAP_SYS_RESOURCE and CAP_SYS_ADMIN, with which one may start any number of threads."""
 
 
 @dataclass(frozen=True)
@@ -299,12 +301,49 @@ def opened(pid: int) -> Iterator[tuple[int, str]]:
 
 def open_files(pid: int) -> int | None:
     """The most files that a process may have open (the soft limit); None when it has ended or has no limit."""
+    return _limit(pid, "Max open files", PROC)
+
+
+def threads_left(pid: int, proc: Path = PROC) -> int | None:
+    """How many more threads a process may start by its user's limit (`ulimit -u`); None where nothing limits it.
+
+    The kernel counts the threads of all processes of its real user, and asks neither root nor who has one of two
+    capabilities (`copy_process` in kernel/fork.c).
+
+    Args:
+        pid: the process.
+        proc: where /proc is.
+    """
+    most, own = _limit(pid, "Max processes", proc), _status(pid, proc)
+    if most is None or not own:
+        return None
+    user = own[b"Uid"].split()[0]
+    if user == b"0" or int(own[b"CapEff"], 16) & _UNLIMITED:
+        return None
+    theirs = (found for one in pids(proc) if (found := _status(one, proc)) and found[b"Uid"].split()[0] == user)
+    return max(0, most - sum(int(one[b"Threads"]) for one in theirs))
+
+
+def _limit(pid: int, name: str, proc: Path) -> int | None:
+    """A soft limit of a process, by its name in /proc/PID/limits; None when it has ended or has none."""
     try:
-        lines = (PROC / str(pid) / "limits").read_text().splitlines()
+        lines = (proc / str(pid) / "limits").read_text().splitlines()
     except OSError:
         return None
-    found = next((line.split()[3] for line in lines if line.startswith("Max open files")), "unlimited")
+    found = next((line.removeprefix(name).split()[0] for line in lines if line.startswith(name)), "unlimited")
     return int(found) if found.isdigit() else None
+
+
+def _status(pid: int, proc: Path) -> dict[bytes, bytes]:
+    """The fields of /proc/PID/status; none when it has ended.
+
+    Of what a stranger chose in it, its name, the kernel escapes the end of a line alone.
+    """
+    try:
+        lines = (proc / str(pid) / "status").read_bytes().split(b"\n")
+    except OSError:
+        return {}
+    return {name: value.strip() for name, colon, value in (line.partition(b":") for line in lines) if colon}
 
 
 def sockets(pid: int, *tables: str) -> list[list[str]]:

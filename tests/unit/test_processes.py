@@ -15,7 +15,7 @@ import pytest
 from trimtab import processes
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import executed, holds, not_permitted, program_of, start_of, user_of, users_in
+from trimtab.processes import executed, holds, not_permitted, program_of, start_of, threads_left, user_of, users_in
 
 ME = os.getpid()
 NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
@@ -132,3 +132,34 @@ def test_who_may_not_look_into_a_process_is_told_what_he_lacks(
     monkeypatch.setattr(os, "geteuid", lambda: me)
     monkeypatch.setattr(processes, "user_of", lambda pid: 4242)
     assert re.search(f"no permission to look into pid {ME}: .*{said}", str(not_permitted(ME, f"look into pid {ME}")))
+
+
+@pytest.mark.parametrize(
+    ("most", "user", "capabilities", "left"),
+    [
+        ("4096", 53, 0, 3996),
+        ("64", 53, 0, 0),
+        ("unlimited", 53, 0, None),
+        ("4096", 0, 0, None),
+        ("4096", 53, 1 << 24, None),
+        ("4096", 53, 1 << 21, None),
+        ("4096", 53, 1 << 10, 3996),
+    ],
+)
+def test_a_users_limit_of_threads_is_one_for_all_his_processes(
+    tmp_path: Path, most: str, user: int, capabilities: int, left: int | None
+) -> None:
+    for pid, threads, owner in ((77, 60, user), (78, 40, 53), (79, 900, 54)):
+        (tmp_path / str(pid)).mkdir()
+        uids = f"{owner}\t{owner if pid != 78 else 0}\t{owner}\t{owner}"  # the real one counts
+        (tmp_path / str(pid) / "status").write_text(
+            f"Name:\t\rUid:\t53\nUid:\t{uids}\nThreads:\t{threads}\nCapEff:\t{capabilities:016x}\n", newline=""
+        )
+    (tmp_path / "79" / "status").rename(tmp_path / "79" / "stat")  # has ended meanwhile
+    (tmp_path / "77" / "limits").write_text(
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        f"Max processes             {most:<20} 31403                processes \n"
+        "Max open files            1024                 524288               files     \n"
+    )
+    assert threads_left(77, tmp_path) == left
+    assert threads_left(78, tmp_path) is None, "it has ended"

@@ -132,3 +132,13 @@ def test_a_pool_has_no_more_threads_than_the_control_group_lets_it_start() -> No
     most = {left: dials(two, found, 1024, False, left)[0][0].knob.domain for left in (None, 900, 100)}
     assert [domain.maximum for domain in most.values()] == [2 * 8192, 450, 200], "what is in force may stay"
     assert "room for 900 more threads (pids.max)" in most[900].limited_by
+
+
+def test_a_pool_has_no_more_threads_than_the_users_limit_lets_it_start() -> None:
+    """One that could not be started ended the Poller, and nobody was served any more."""
+    two = layout(HTTP, MORE)
+    found = {(bean, kind.attribute): kind.default for kind, _, _, bean, _, _ in wanted(two)}
+    most = {left: dials(two, found, 1024, False, 900, left)[0][0].knob.domain for left in (None, 3996, 700, 0)}
+    assert [domain.maximum for domain in most.values()] == [450, 450, 350, 200], "what is in force may stay"
+    assert "user may start 700 more threads (ulimit -u)" in most[700].limited_by
+    assert "(pids.max)" in most[3996].limited_by

@@ -15,6 +15,7 @@ from trimtab.plants.tomcat.journal import Journal, Paused
 from trimtab.plants.tomcat.knobs import Dial
 from trimtab.plants.tomcat.layout import HEAP, Layout, Pool, look
 from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.processes import threads_left
 from trimtab.sensors._cgroup import tasks_left
 from trimtab.sensors._memory import rooms
 from trimtab.sensors._tcp_listeners import Listener, listeners
@@ -67,8 +68,8 @@ class Attached:
                 values = {spot: value for spot, value in self.values(spots).items() if value is not None}
             self.peaks = {one.endpoint: 0 for one in self.layout.connectors}
             self._rooms = rooms(process.pid)
-            files, tasks = _descriptors(process), tasks_left(process.pid)
-            self.dials, self.missing = knobs.dials(self.layout, values, files, restart, tasks)
+            files, left = _descriptors(process), (tasks_left(process.pid), threads_left(process.pid))
+            self.dials, self.missing = knobs.dials(self.layout, values, files, restart, *left)
             self.listeners = self._listeners()
         except (NotMeasured, Refused) as error:
             self.jmx.close()

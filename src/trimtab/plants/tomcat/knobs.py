@@ -20,7 +20,6 @@ values begin so that the one in force is among them.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,6 +184,7 @@ def dials(
     descriptors: int,
     restart: bool,
     tasks: int | None = None,
+    threads: int | None = None,
 ) -> tuple[tuple[Dial, ...], tuple[str, ...]]:
     """The knobs that exist, and notes on those that do not.
 
@@ -194,8 +194,9 @@ def dials(
         descriptors: files and sockets that the server may have open.
         restart: whether connectors may be restarted.
         tasks: threads that its control groups let it start; None where nothing limits them.
+        threads: threads that its user may start; likewise.
     """
-    found, missing, most_threads = [], [], _most_threads(layout, values, tasks)
+    found, missing, most_threads = [], [], _most_threads(layout, values, tasks, threads)
     connectors = {connector.endpoint: connector for connector in layout.connectors}
     counting = {bean for (bean, name), value in values.items() if name == _CONNECTIONS.attribute and value > 0}
     for kind, prefix, label, bean, location, part in wanted(layout):
@@ -295,21 +296,28 @@ def _of_connector(connector: Connector) -> Iterator[tuple[Kind, str]]:
     yield ACCEPT_COUNT, connector.endpoint
 
 
-def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int], tasks: int | None) -> tuple[int, str]:
+def _most_threads(
+    layout: Layout, values: Mapping[tuple[str, str], int], tasks: int | None, threads: int | None
+) -> tuple[int, str]:
     """The most threads that can be of use, or can be had, and what limits them.
 
-    More than there may be connections are never busy at once, by Tomcat's own limit where there is none. Nobody is
-    served by a thread that cannot be started, so each pool may have its share of the tasks that are left, as if it
-    had no thread yet.
+    More than there may be connections are never busy at once, by Tomcat's own limit where there is none. A thread
+    that cannot be started serves nobody, and ends that which would have started it, after which the connector serves
+    nobody ("unable to create native thread" of its Poller). So each pool may have its share of the threads that are
+    left, as if it had none yet.
     """
     held = [values.get((one.endpoint, _CONNECTIONS.attribute), -1) for one in layout.connectors]
     most = sum(one if one > 0 else _CONNECTIONS.default for one in held)
-    share = math.inf if tasks is None else tasks // max(1, len(layout.connectors))
-    if share < most:
-        return int(share), f"its control group has room for {tasks} more threads (pids.max)"
+    limit = f"connections have no limit here; {_CONNECTIONS.default} is Tomcat's own"
     if all(one > 0 for one in held):
-        return most, f"{most} connections are held at most, so no more are ever busy"
-    return most, f"connections have no limit here; {_CONNECTIONS.default} is Tomcat's own"
+        limit = f"{most} connections are held at most, so no more are ever busy"
+    for left, why in (
+        (tasks, "its control group has room for {} more threads (pids.max)"),
+        (threads, "its user may start {} more threads (ulimit -u)"),
+    ):
+        if left is not None and (share := left // max(1, len(layout.connectors))) < most:
+            most, limit = share, why.format(left)
+    return most, limit
 
 
 def _most(kind: Kind, value: int, descriptors: int, threads: tuple[int, str]) -> tuple[int, str]:
