@@ -192,3 +192,12 @@ def test_a_program_that_reads_again_is_told_every_question_whole_and_in_order(ta
     assert jmx.wait(last, PATIENCE_S) == []
     asked = [(number, *beans) for number, beans in enumerate((LARGE, BEAN, BEAN), 1)]
     assert said.read_text() == "".join(f"read\t{number}\t{bean}\tone\n" for number, bean in asked)
+
+
+def test_the_program_ends_with_its_input_and_with_no_signal_to_all_of_us_whatever_env_there_is() -> None:
+    """Coreutils before 8.31 cannot have signals ignored: no Tomcat could be attached to beside them."""
+    assert not any(word.startswith("--") for word in module._DEAF)
+    kills = 'for name in TERM HUP INT; do kill -$name $$; done; echo "$1"'
+    command = [*module._DEAF, "/bin/sh", "-c", kills, "sh", "alive"]
+    said = subprocess.run(command, env=module._OURS, capture_output=True, check=True, text=True)
+    assert said.stdout == "alive\n"
