@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from tests.servers._private_nginx import private
+from tests.servers._private_nginx import CPUS, MORE, private
 from tests.servers._traffic import changed_in_mid_traffic, errors, once, users
+from trimtab.plants.nginx import knobs
 from trimtab.testbed.content import WEBSTONE
 from trimtab.workloads._population import Url
 
@@ -25,3 +28,18 @@ def test_ten_reloads_in_mid_traffic_lose_no_request() -> None:
     with private() as bed:
         clients = (*kept, once(files, 40.0))
         assert errors(changed_in_mid_traffic(bed.attach(), bed.testbed.port, clients, changes)) == {}
+
+
+def test_one_that_has_counted_other_cpus_at_its_start_is_changed_and_put_back_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a virtual machine that has got some since: each change failed after twenty seconds, and its way back."""
+    monkeypatch.setattr(knobs, "os", SimpleNamespace(sysconf=lambda name: CPUS + 2))
+    with private() as bed:
+        nginx = bed.attach()
+        assert nginx.configuration()["worker_processes"] == CPUS
+        nginx.apply({"keepalive_timeout_ms": 500})
+        nginx.apply({"worker_processes": MORE})
+        assert bed.processes() == MORE
+        nginx.restore()
+        assert bed.processes() == CPUS

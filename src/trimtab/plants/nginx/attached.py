@@ -23,7 +23,7 @@ from trimtab.plants._vetted import same_files, same_network, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
-from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, cut_ms, kept_bytes, knobs, value_of
+from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, counted, cut_ms, kept_bytes, knobs, value_of
 from trimtab.plants.nginx.locations import NAME, QUIC, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, serving
 from trimtab.plants.nginx.program import Program
@@ -32,6 +32,8 @@ from trimtab.sensors._tcp_listeners import listeners
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05
+_AT_ONCE_S = 1.0
+"""Within which all processes of one generation are started."""
 _LONGEST_PID = 32
 
 
@@ -72,6 +74,7 @@ class Attached:
     by_hand = "nginx -s reload"
     _config = Configuration()
     """As it was read last: a server may have a thousand hosts, and is looked at in every window."""
+    _cpus = 0
 
     def __init__(self, master: Master, status_url: str | None = None, edit: bool = False) -> None:
         self.master = master
@@ -118,6 +121,7 @@ class Attached:
         """
         if not (self._config.stamps and self._config.unchanged()):
             self._config = evaluate(self.program)
+            self._config.cpus = self._cpus
         return self._config
 
     def test(self) -> Verdict:
@@ -148,6 +152,8 @@ class Attached:
             )
             self.notes += [note] if note not in self.notes else []
             values["worker_processes"] = len(now)
+        elif counted(config) and _together(now):  # CPUs may have come or gone since its start
+            self._cpus = config.cpus = values["worker_processes"] = len(now)
         self._workers, self.in_force, self.cut_ms = now, values, cut_ms(config)
         self.quic = next((one.where for one in config.anywhere("listen") if not QUIC.isdisjoint(one.args)), "")
         self.udp = next((one.where for one in config.anywhere("listen") if "udp" in one.args), "")
@@ -294,6 +300,12 @@ class Attached:
         if self.live:
             found.append(f"hides live streams ({self.live}) from new viewers until they are published anew")
         return f"a reload {' and '.join(found)}" if found else ""
+
+
+def _together(workers: Iterable[Worker]) -> bool:
+    """Whether there are some, and all of one generation, of which none has crashed and was replaced."""
+    starts = [start for _, start in workers]
+    return bool(starts) and max(starts) - min(starts) <= _AT_ONCE_S * processes.TICKS_HZ
 
 
 def _process_id(path: Path) -> str:

@@ -11,7 +11,7 @@ from trimtab.plants import _change, _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.attached import Attached
-from trimtab.plants.nginx.knobs import value_of
+from trimtab.plants.nginx.knobs import counted, value_of
 from trimtab.plants.nginx.locations import NAME
 from trimtab.plants.nginx.reload import Patience, reload
 from trimtab.processes import open_files
@@ -61,7 +61,9 @@ class Change(_change.Change[Attached]):
         """
         nginx, notes = self.server, list[str]()
         before = dict(nginx.in_force) if expected else None
-        seen = reload(nginx.master, value_of(nginx.config, "worker_processes"), self.clock, self.patience)
+        config = nginx.config
+        processes = value_of(config, "worker_processes")
+        seen = reload(nginx.master, processes, self.clock, self.patience, counted(config))
         nginx.finishing.reloaded(seen.old, before)
         nginx.read_running()
         self.require(expected)

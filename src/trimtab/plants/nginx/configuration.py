@@ -32,12 +32,14 @@ class Configuration:
         texts: the text of every file.
         patterns: each include with a wildcard, and the context in which it stands.
         stamps: of the files and of the directories in which included ones are looked for, before the first look.
+        cpus: those that this nginx counted at its start, for which `auto` stands; 0 where it was not seen.
     """
 
     directives: list[Directive] = field(default_factory=list)
     texts: dict[Path, str] = field(default_factory=dict)
     patterns: list[tuple[Path, tuple[str, ...]]] = field(default_factory=list)
     stamps: dict[Path, Stamp] = field(default_factory=dict)
+    cpus: int = 0
 
     def named(self, name: str, *context: str) -> list[Directive]:
         """The directives of that name in exactly that context."""

@@ -1,8 +1,9 @@
 """nginx's settings that trimtab can move: their values by the configuration, and their domains.
 
 Sources: https://nginx.org/en/docs/ngx_core_module.html and ngx_http_core_module.html#keepalive_timeout; the number of
-processes that `auto` stands for is that of the CPUs that are online (src/os/unix/ngx_posix_init.c), whatever control
-group or affinity nginx runs in.
+processes that `auto` stands for is that of the CPUs that were online at its start (`ngx_os_init` in
+src/os/unix/ngx_posix_init.c), whatever control group or affinity nginx runs in, but for C libraries that count those
+of its affinity (musl).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _PER_CPU = 4
 """Most processes for each CPU: one that waits for a disk leaves its CPU to others; more would only take turns."""
 LONGEST_KEEP_ALIVE_MS = 75_000
 """nginx's own default."""
+_AUTO = "auto"
 _UNITS_MS = {"y": 31_536_000_000, "M": 2_592_000_000, "w": 604_800_000, "d": 86_400_000, "h": 3_600_000}
 _UNITS_MS |= {"m": 60_000, "s": 1000, "ms": 1, "": 1000}
 
@@ -97,11 +99,17 @@ def value_of(configuration: Configuration, knob: str) -> int:
     where = "" if one is None else f"{one.where}: "
     if knob == "keepalive_timeout_ms":
         return milliseconds(text, where)
-    if knob == "worker_processes" and text == "auto":
-        return os.sysconf("SC_NPROCESSORS_ONLN")
+    if knob == "worker_processes" and text == _AUTO:
+        return configuration.cpus or os.sysconf("SC_NPROCESSORS_ONLN")
     if not text.isascii() or not text.isdigit():
         raise UsageError(f"{where}{text!r} is not a number")
     return int(text)
+
+
+def counted(configuration: Configuration) -> bool:
+    """Whether nginx has a process for each CPU that it counts."""
+    one = set_by(configuration, "worker_processes")
+    return one is not None and one.args[:1] == (_AUTO,)
 
 
 def milliseconds(text: str, where: str = "") -> int:
