@@ -209,6 +209,56 @@ def test_live_streams_that_new_viewers_do_not_find_after_a_reload_have_to_be_acc
         nginx.permitted([], accept_lost=False)
 
 
+@pytest.mark.parametrize(
+    ("check", "harmless"),
+    [
+        ("health_check;", False),
+        ("health_check interval=10 fails=3 uri=/healthz match=ok;", False),
+        ("health_check mandatory;", False),
+        ("health_check mandatory persistent port=8080;", True),
+        ("check interval=3000 rise=2 fall=5 type=http;", True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["http {{ server {{ location / {{ {} }} }} }}", "stream {{ server {{ {} }} }}"])
+def test_a_reload_in_which_health_checks_begin_anew_has_to_be_accepted(
+    file: Path, monkeypatch: pytest.MonkeyPatch, kind: str, check: str, harmless: bool
+) -> None:
+    """NGINX Plus takes all servers for healthy then, or none with `mandatory` alone."""
+    nginx = reloadable(file, monkeypatch, "80")
+    (file.parent / "nginx.conf").write_text(f"events {{ }} {kind.format(check)}")
+    nginx.read_running()
+    if harmless:
+        nginx.permitted([], accept_lost=False)
+        return
+    with pytest.raises(UsageError, match=r"^a reload forgets what health checks \(\S+:1\) .*--accept-lost-requests"):
+        nginx.permitted([], accept_lost=False)
+    nginx.permitted([], accept_lost=True)
+
+
+@pytest.mark.parametrize(
+    ("groups", "api", "lost"),
+    [
+        ("upstream a { zone a 64k; state /var/lib/nginx/a; }", "api write=on;", ""),
+        ("upstream a { server 10.0.0.1; }", "api write=on;", ""),
+        ("upstream a { zone a 64k; server 10.0.0.1; }", "api;", ""),
+        ("upstream a { zone a 64k; server 10.0.0.1; }", "api write=off;", ""),
+        ("", "dyups_interface;", "nginx.conf:1"),
+        ("upstream a { zone a 64k; state s; }\nupstream b { zone b 9m; }", "api write=on;", "nginx.conf:2"),
+    ],
+)
+def test_that_what_an_api_has_set_is_lost_is_said_before_the_first_change(
+    file: Path, groups: str, api: str, lost: str
+) -> None:
+    main = file.with_name("nginx.conf")
+    text = f"http {{ {groups} server {{ location /api {{ {api} }} }} }}"
+    nginx = object.__new__(Attached)
+    nginx.knobs, nginx.in_force, nginx.cut_ms, nginx.notes = {"": WORKERS}, {"keepalive_timeout_ms": 1}, None, []
+    nginx.quic = nginx.udp = nginx.live = ""
+    nginx._cautions(Configuration(directives(text, main), {main: text}))
+    found = [one for one in nginx.notes if "is lost by every change" in one]
+    assert len(found) == bool(lost) and all(f"({file.parent}/{lost})," in one for one in found)
+
+
 def test_its_files_are_read_again_only_where_one_has_changed_or_come(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,8 +32,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         "--accept-lost-requests",
         action="store_true",
         help=f"reload although worker_shutdown_timeout, under {LEAST_CUT_MS // 1000} s, cuts requests in progress, "
-        "it breaks connections over HTTP/3, loses replies to datagrams (udp), or hides live streams (RTMP) from new "
-        "viewers",
+        "it breaks connections over HTTP/3, loses replies to datagrams (udp), hides live streams (RTMP) from new "
+        "viewers, or begins health checks of servers behind it anew",
     )
 
 

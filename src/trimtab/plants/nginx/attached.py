@@ -20,7 +20,7 @@ from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, same_network, vet
-from trimtab.plants.nginx import edits, status
+from trimtab.plants.nginx import api, edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.finishing import Finishing
 from trimtab.plants.nginx.knobs import CUT, LEAST_CUT_MS, SETTINGS, counted, cut_ms, kept_bytes, knobs, value_of
@@ -58,6 +58,7 @@ class Attached:
         quic: where it listens for HTTP/3; empty where it does not.
         udp: where it passes datagrams on (`stream {}`); empty where it does not.
         live: where it takes live streams (RTMP); empty where it does not.
+        checked: where health checks of servers behind it begin anew in a reload; empty where there are none.
         finishing: processes that still finish since changes of ours.
         rooms: the limits of its memory and what is there, as when it was looked at last; none where they cannot be
             read.
@@ -72,6 +73,8 @@ class Attached:
 
     standstill: Standstill | None = None
     by_hand = "nginx -s reload"
+    page: status.Page | None = None
+    checked = ""
     _config = Configuration()
     """As it was read last: a server may have a thousand hosts, and is looked at in every window."""
     _cpus = 0
@@ -88,7 +91,6 @@ class Attached:
         same_network(master)
         self.listeners = listeners(master.pid)
         self.shared = shared_of(master.pid)
-        self.page: status.Page | None = None
         try:
             self.page = status.find(config, status_url)
         except UsageError:
@@ -159,6 +161,8 @@ class Attached:
         self.udp = next((one.where for one in config.anywhere("listen") if "udp" in one.args), "")
         streams = (one for one in config.anywhere("live") if one.context[:1] == ("rtmp",))
         self.live = next((one.where for one in streams if [word.lower() for word in one.args] == ["on"]), "")
+        checks = (one for one in config.anywhere("health_check") if "persistent" not in one.args)
+        self.checked = next((one.where for one in checks), "")
         self._look_around()
 
     def permitted(self, paths: Iterable[Path], accept_lost: bool) -> None:
@@ -273,6 +277,8 @@ class Attached:
                 f"applications that Passenger runs ({where}) begin anew at every change, trials and an undo too: "
                 "their first requests take longer, and what they keep in memory is lost"
             )
+        if self.knobs and (lost := api.forgotten(config)):
+            self.notes.append(lost)
         if self.knobs and self.cut_ms is not None:
             self.notes.append(
                 f"{CUT} is {self.cut_ms / 1000:g} s: so long after each change downloads, WebSockets and streams "
@@ -290,7 +296,8 @@ class Attached:
         Packets of connections over HTTP/3 come to the new ones (https://github.com/nginx/nginx/issues/425 and 1399),
         as do viewers of a live stream, whose publisher stays with an old one
         (https://github.com/arut/nginx-rtmp-module/issues/580). A reply to a datagram leaves by its listener, which
-        the old ones close at once (`ngx_close_listening_sockets` in src/core/ngx_connection.c).
+        the old ones close at once (`ngx_close_listening_sockets` in src/core/ngx_connection.c). Health checks begin
+        anew (https://nginx.org/en/docs/http/ngx_http_upstream_hc_module.html#health_check).
         """
         found = []
         if self.quic:
@@ -299,6 +306,11 @@ class Attached:
             found.append(f"loses replies that are still to come to datagrams ({self.udp})")
         if self.live:
             found.append(f"hides live streams ({self.live}) from new viewers until they are published anew")
+        if self.checked:
+            found.append(
+                f"forgets what health checks ({self.checked}) have found: servers that fail them get requests until "
+                "the next one, or with 'mandatory' none gets any ('mandatory persistent' keeps it)"
+            )
         return f"a reload {' and '.join(found)}" if found else ""
 
 
