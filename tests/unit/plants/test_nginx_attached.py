@@ -17,6 +17,7 @@ from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.process import Master
 from trimtab.plants.nginx.program import Program
+from trimtab.plants.nginx.status import Page
 from trimtab.plants.nginx.syntax import directives
 
 PID = 77
@@ -257,6 +258,15 @@ def test_that_what_an_api_has_set_is_lost_is_said_before_the_first_change(
     nginx._cautions(Configuration(directives(text, main), {main: text}))
     found = [one for one in nginx.notes if "is lost by every change" in one]
     assert len(found) == bool(lost) and all(f"({file.parent}/{lost})," in one for one in found)
+
+
+def test_that_the_page_is_logged_is_said(file: Path) -> None:
+    nginx = object.__new__(Attached)
+    nginx.knobs, nginx.in_force, nginx.cut_ms, nginx.notes = {}, {"keepalive_timeout_ms": 75_000}, None, []
+    for logged in ("", "/etc/nginx/nginx.conf:41"):
+        nginx.page = Page("http://127.0.0.1:8081/", None, False, logged)
+        nginx._cautions(Configuration())
+    assert [note.partition("access log ")[2].partition(":")[0] for note in nginx.notes] == ["(/etc/nginx/nginx.conf"]
 
 
 def test_its_files_are_read_again_only_where_one_has_changed_or_come(

@@ -102,6 +102,29 @@ def test_the_page_is_looked_for_where_the_configuration_has_it(
     assert [(one.url, one.host, one.own_keep_alive) for one in found] == pages
 
 
+@pytest.mark.parametrize(
+    ("http", "server", "location", "logged"),
+    [
+        ("", "", "", "nginx's own, as none is named"),
+        ("access_log /var/log/nginx/access.log;", "", "", "/etc/nginx/nginx.conf:1"),
+        ("access_log off;", "access_log syslog:server=unix:/dev/log main;", "", "/etc/nginx/nginx.conf:2"),
+        ("access_log logs/a.log;", "access_log off;", "", ""),
+        ("access_log logs/a.log;", "access_log logs/b.log;", "access_log off;", ""),
+        ("", "access_log logs/a.log main if=$loggable;", "", ""),
+        ("", "access_log logs/a.log main if=$loggable; access_log logs/b.log;", "", "/etc/nginx/nginx.conf:2"),
+    ],
+)
+def test_whether_questions_for_the_page_are_logged_follows_from_the_innermost_block_that_says_so(
+    http: str, server: str, location: str, logged: str
+) -> None:
+    """Ten a second make 80 MB a day."""
+    file = Path("/etc/nginx/nginx.conf")
+    inside = f"listen 127.0.0.1:81; {server} location = /s {{ stub_status; {location} }}"
+    text = f"http {{ {http}\nserver {{ {inside} }} server {{ access_log off; }} }}"
+    (page,) = status.candidates(Configuration(directives(text, file), {file: text}))
+    assert page.logged == logged
+
+
 class Peer:
     """The other end of a connection, which sends these parts, the last one again and again."""
 

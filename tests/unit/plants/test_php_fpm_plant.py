@@ -247,6 +247,21 @@ def test_requests_of_other_pools_are_said_to_hold_up_a_reload_unseen(tmp_path: P
     assert "all pools" not in notes("www")
 
 
+def test_that_questions_for_the_status_page_are_logged_is_said_with_what_spares_them_that(tmp_path: Path) -> None:
+    """PHP's own image has `access.log = /proc/self/fd/2`: ten lines a second there."""
+
+    def notes(fpm: Server) -> str:
+        return "; ".join(Attached.notes(cast(Attached, fpm)))
+
+    main, fpm = tmp_path / "php-fpm.conf", server(tmp_path)
+    assert "access.log" not in notes(fpm)
+    main.write_text(f"{main.read_text()}access.log = /proc/self/fd/2\nclear_env = no\n")
+    fpm.loaded = read(main)
+    assert f"each question for it, up to ten a second, is a line in access.log ({main} line 8)" in notes(fpm)
+    fpm.status_page = StatusPage("127.0.0.1:9001", "/status", True)
+    assert "access.log" not in notes(fpm)
+
+
 def test_where_connections_wait_the_time_of_requests_is_the_overloads_and_adds_nothing(tmp_path: Path) -> None:
     assert expected_s(server(tmp_path), {**SEEN, "accept_queue_length": 4.0}) == pytest.approx(ENDING_S)
 

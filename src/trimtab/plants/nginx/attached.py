@@ -279,6 +279,11 @@ class Attached:
             )
         if self.knobs and (lost := api.forgotten(config)):
             self.notes.append(lost)
+        if self.page is not None and self.page.logged:
+            self.notes.append(
+                f"each question of trimtab's for the status page, some ten a second, is a line in its access log "
+                f"({self.page.logged}): 'access_log off;' beside stub_status spares it that"
+            )
         if self.knobs and self.cut_ms is not None:
             self.notes.append(
                 f"{CUT} is {self.cut_ms / 1000:g} s: so long after each change downloads, WebSockets and streams "

@@ -29,11 +29,13 @@ class Page:
         url: its address.
         host: the name that its server goes by; None for any.
         own_keep_alive: whether its server or location has a keep-alive time of its own.
+        logged: where it is said that requests for it are logged; empty where they are not, or that is not known.
     """
 
     url: str
     host: str | None
     own_keep_alive: bool = False
+    logged: str = ""
 
 
 def candidates(configuration: Configuration) -> list[Page]:
@@ -54,8 +56,24 @@ def candidates(configuration: Configuration) -> list[Page]:
         host = next((name for name in names if re.fullmatch(r"[A-Za-z0-9.-]+", name)), None)
         inside = [d for d in configuration.directives if d.block in (server, one.block)]
         own = any(d.name == "keepalive_timeout" for d in inside)
-        found += [Page(f"http://{at}{path}", host, own) for at in _listens(servers)]
+        logged = _logged(configuration, one)
+        found += [Page(f"http://{at}{path}", host, own, logged) for at in _listens(servers)]
     return found
+
+
+def _logged(configuration: Configuration, page: Directive) -> str:
+    """Where it is said that requests at the place of a directive are logged, by the innermost block that says so.
+
+    Empty where they are not, or only under a condition. nginx has a log where none is named.
+    """
+    block = page.block
+    while block:
+        logs = [one for one in configuration.directives if one.block == block and one.name == "access_log"]
+        if logs:
+            sure = (one for one in logs if one.args != ("off",) and not any(arg[:3] == "if=" for arg in one.args))
+            return next((one.where for one in sure), "")
+        block = next((one.block for one in configuration.directives if one.opens == block), "")
+    return "nginx's own, as none is named"
 
 
 def find(configuration: Configuration, url: str | None) -> Page:

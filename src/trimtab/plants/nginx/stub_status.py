@@ -55,8 +55,8 @@ from trimtab.sensors._status_page import answer, comes_from
 from trimtab.trust import printable
 
 HOW_TO = (
-    "add 'server { listen 127.0.0.1:8081; location = /nginx_status { stub_status; allow 127.0.0.1; deny all; } }' "
-    "to its http {} and reload nginx"
+    "add 'server { listen 127.0.0.1:8081; access_log off; location = /nginx_status { stub_status; allow 127.0.0.1; "
+    "deny all; } }' to its http {} and reload nginx"
 )
 _PAGE = re.compile(
     rb"Active connections: (\d+) *\n"

@@ -336,10 +336,7 @@ class Attached(IncludedServer[Configuration]):
         if shortage := knobs.out_of_reach(self.loaded, self.pool):
             found.append(shortage)
         if not self.status_page.apart:
-            found.append(
-                f"the status page waits in the queue of pool {self.pool}; 'pm.status_listen = 127.0.0.1:9001' in "
-                f"[{self.pool}] (PHP 8.0 and newer) gives it a process of its own"
-            )
+            found.append(_within(self.loaded, self.pool))
         return tuple(found)
 
     def _how_to_reload(self) -> str:
@@ -372,6 +369,17 @@ def _unknown(configuration: Configuration, root: bool) -> str:
                 except KeyError:
                     return f"{key} of pool {pool} names {printable(name)}, who is not known: correct that"
     return ""
+
+
+def _within(configuration: Configuration, pool: str) -> str:
+    """What comes of a status page without a socket and a process of its own, whose requests no log has."""
+    logged = ""
+    for log in configuration.all("access.log", pool)[-1:]:
+        logged = f", and each question for it, up to ten a second, is a line in access.log ({log.where})"
+    return (
+        f"the status page waits in the queue of pool {pool}{logged}; "
+        f"'pm.status_listen = 127.0.0.1:9001' in [{pool}] (PHP 8.0 and newer) gives it a process of its own"
+    )
 
 
 def _chosen(configuration: Configuration, pool: str | None) -> str:
