@@ -78,6 +78,11 @@ def require_trusted(path: str | os.PathLike[str]) -> None:
         raise UsageError(reason)
 
 
+def mounted(path: str | os.PathLike[str]) -> bool:
+    """Whether something is mounted just there, as a file into a container: no other can take its place then."""
+    return bool(_mount(os.path.realpath(path)))
+
+
 def open_trusted(path: str | os.PathLike[str]) -> int:
     """A descriptor to read a file, which the caller closes.
 
@@ -202,14 +207,17 @@ def _mine_alone(at: str, gid: int) -> bool:
 
 def _mounted_by_another(at: str) -> str | None:
     """Why owners and modes on the file system mounted here cannot be trusted: a user's program makes them up."""
+    options = _mount(at)[-1:]
+    users = [word.removeprefix("user_id=") for one in options for word in one.split(",") if word[:8] == "user_id="]
+    others = [user for user in users if user not in ("0", str(os.geteuid()))]
+    return f"{printable(at)} is a file system that uid {others[0]} runs" if others else None
+
+
+def _mount(at: str) -> list[str]:
+    """The fields of what is mounted just here, the last one, as mountinfo has them (proc(5)); none for nothing."""
     escaped = at.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
-    for line in reversed(_MOUNTS.read_text(errors="surrogateescape").split("\n")):
-        fields = line.split(" ")
-        if fields[4:5] == [escaped]:
-            users = [word.removeprefix("user_id=") for word in fields[-1].split(",") if word.startswith("user_id=")]
-            others = [user for user in users if user not in ("0", str(os.geteuid()))]
-            return f"{printable(at)} is a file system that uid {others[0]} runs" if others else None
-    return None
+    lines = (line.split(" ") for line in reversed(_MOUNTS.read_text(errors="surrogateescape").split("\n")))
+    return next((fields for fields in lines if fields[4:5] == [escaped]), [])
 
 
 def _astray(path: str | os.PathLike[str], walked: os.stat_result) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import trust
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, undo
 from trimtab.plants.nginx.configuration import COMMAND_LINE, Configuration
@@ -74,6 +75,19 @@ def test_what_a_kill_just_before_an_edit_has_left_beside_a_file_is_nobody_elses_
     assert chosen(locations(read(file), True)).keys() == before
     os.link(file, file.with_name("theirs.conf"))
     assert chosen(locations(read(file), True)).keys() < before
+
+
+def test_a_file_that_is_mounted_by_itself_is_not_edited_as_no_other_can_take_its_place(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`docker run -v ./nginx.conf:/etc/nginx/nginx.conf`: each trial failed with "Device or resource busy"."""
+    table = file.with_name("mountinfo")
+    monkeypatch.setattr(trust, "_MOUNTS", table)
+    for point in (file.parent, file):
+        table.write_text(f"25 1 0:29 / / rw - overlay o rw\n36 25 0:31 /conf {point} ro - ext4 /dev/sda1 rw\n")
+        found = locations(read(file), True)
+        assert ("worker_processes" in chosen(found)) is (point != file)
+    assert isinstance(why := found["worker_processes"], Nowhere) and "mounted there by itself" in why.why
 
 
 def test_a_kill_between_the_two_files_of_an_edit_leaves_none_of_the_one_before_it(file: Path) -> None:

@@ -21,7 +21,7 @@ from trimtab.plants import _own_file
 from trimtab.plants.nginx.configuration import COMMAND_LINE, Configuration
 from trimtab.plants.nginx.knobs import SETTINGS
 from trimtab.plants.nginx.syntax import Directive
-from trimtab.trust import untrusted
+from trimtab.trust import mounted, untrusted
 
 NAME = "zz-trimtab.conf"
 QUIC = frozenset({"quic", "http3"})
@@ -109,6 +109,11 @@ def _line(one: Directive, edit: bool) -> Location | Nowhere:
     found = os.lstat(one.file)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 + _is_aside(one.file, found):
         return Nowhere(f"{one.name} is set in {one.where}, which is a link", "move the line to a file of one name")
+    if mounted(one.file):
+        return Nowhere(
+            f"{one.name} is set in {one.where}, a file that is mounted there by itself, as into a container",
+            "mount the directory that it is in, or put the file into the image",
+        )
     if why := untrusted(one.file.parent):
         return Nowhere(f"{one.name} is set in {one.where}, and {why}", "see the reason")
     if not edit:
