@@ -278,6 +278,18 @@ def test_a_directory_that_is_gone_and_its_own_test_does_not_look_at_is_named(tmp
     assert said(tmp_path, "PidFile /${run}/x") == ""
 
 
+def test_a_log_of_mod_jk_whose_directory_is_gone_or_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """It "could not open JkLog file", and Apache ends (AH00016)."""
+    gone = "the directory of run/jk.log (main.conf:2) is not there: make it"
+    assert said(tmp_path, "LogLevel info", "JkLogFile run/jk.log") == gone
+    assert said(tmp_path, "JkLogFile run/jk.log", "JkLogFile jk.log") == "", "the last of a host's"
+    assert said(tmp_path, 'JkLogFile "|/usr/bin/rotatelogs /run/no/jk.log 86400"') == ""
+    (tmp_path / "run" / "jk.log").mkdir(parents=True)
+    assert said(tmp_path, "JkLogFile run/jk.log") == ""
+    found = unopened(evaluate(Origin(tmp_path / "main.conf", tmp_path)), tmp_path, Path("/"))
+    assert found == f"the log {tmp_path}/run/jk.log ({tmp_path}/main.conf:1) is a directory: mend that"
+
+
 def test_a_list_of_types_or_a_caches_directory_that_its_own_test_does_not_look_for_is_named(tmp_path: Path) -> None:
     types, line = tmp_path / "mime.types", "TypesConfig mime.types"
     assert said(tmp_path, line) == "mime.types (main.conf:1) is no file: put back what was there"

@@ -32,8 +32,9 @@ _ADDRESS = re.compile(r"(?:(?:\[([\da-fA-F:]+)\]|([\d.]+)):)?(\d{1,5})")
 """What `Listen` names, without a host's name, which only Apache resolves."""
 _SHARED = re.compile(r"shmcb(?::|$)", re.I)
 """A cache in memory that Apache's processes share."""
-_LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog")
-_ONE_LOG = ("errorlog", "forensiclog")
+_JK_LOG = "jklogfile"
+_LOGS = ("errorlog", "customlog", "transferlog", "globallog", "forensiclog", _JK_LOG)
+_ONE_LOG = ("errorlog", "forensiclog", _JK_LOG)
 """Of which a server has one, the last that is named."""
 _PLAIN = re.compile(r"/[\w./+-]+")
 """A program that APR cannot take for another: it takes quotes and backslashes away, a shell more."""
@@ -78,6 +79,10 @@ def _made(configuration: Configuration, root: Path) -> Iterator[tuple[Directive,
     for one in (*configuration.named("pidfile")[-1:], *configuration.named("forensiclog")):
         file = file_of(one, Path())
         if file is not None and file.is_absolute():
+            yield one, file
+    # mod_jk's are opened after all that `-t` looks at (`jk_post_config` in its mod_jk.c).
+    for one in {one.section: one for one in configuration.named(_JK_LOG)}.values():
+        if (file := file_of(one, root)) is not None and not one.args[0].startswith("|"):
             yield one, file
     for one in configuration.named("sslsessioncache", "sslstaplingcache"):
         if found := _IN_A_FILE.match(one.args[0] if one.args else ""):
