@@ -207,6 +207,25 @@ def test_a_log_whose_directory_is_gone_ends_it_in_a_reload_and_is_named(
     server.permitted(accept_lost=True)
 
 
+@pytest.mark.parametrize("kind", ["ufs", "aufs", "diskd"])
+def test_a_cache_that_is_gone_or_whose_disk_is_read_only_ends_it_in_a_reload_and_is_named(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It "failed to open swap log" (FATAL); until then it serves from memory and its origins."""
+    server: Any = Attached.__new__(Attached)
+    server.master, cache = SimpleNamespace(pid=os.getpid()), tmp_path / "spool"
+    lines = [Setting("cache_dir", f"{kind} {cache} 100 16 256", Path("/etc/squid.conf"), 7)]
+    monkeypatch.setattr(Attached, "parsed", lambda self: Files(lines))
+    passes = f"Squid would end in a reload, though its own test passes: {cache} (/etc/squid.conf line 7) is "
+    assert server._fatal() == f"{passes}not there: make it"
+    cache.mkdir()
+    assert server._fatal() == ""
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert server._fatal() == f"{passes}on a file system that is read-only: mend that"
+    lines.append(Setting("cache_swap_state", "/var/log/squid/%s.state", Path("/etc/squid.conf"), 8))
+    assert server._fatal() == "", "its log is elsewhere"
+
+
 HIS, OURS = ({f"socket:[{number}]": ("0.0.0.0", 3128)} for number in (1, 2))
 
 

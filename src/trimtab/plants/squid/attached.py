@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 from pathlib import Path
 
@@ -32,6 +33,8 @@ _BUILT_IN = {"to_localhost", "to_linklocal"}
 """Those of them that Squid has of its own."""
 _LOG = re.compile(r"(?:(?:daemon|stdio):)?(/\S+)")
 """A log that is a file."""
+_ON_DISK = re.compile(r"(?:ufs|aufs|diskd)\s+(/\S+)")
+"""A cache whose worker keeps a log of it within."""
 
 
 class Attached(IncludedServer[Configuration]):
@@ -96,6 +99,7 @@ class Attached(IncludedServer[Configuration]):
         """Why a reload would end Squid's worker though its own test passes; empty where nothing is seen.
 
         It opens its logs anew, and ends where it cannot (`logfileOpen` in src/log/File.cc); so does the next worker.
+        Each cache on disk has one too (`UFSSwapDir::openLog` in src/fs/ufs/UFSSwapDir.cc).
         """
         view, files = Path(f"/proc/{self.master.pid}/root"), self.parsed()
         for one in (*files.all("access_log"), *files.all("cache_store_log")[-1:]):
@@ -105,6 +109,10 @@ class Attached(IncludedServer[Configuration]):
                     f"Squid would end in a reload, though its own test passes: no directory for {log[1]} "
                     f"({one.where}): make it"
                 )
+        for one in () if files.all("cache_swap_state") or files.all("cache_swap_log") else files.all("cache_dir"):
+            cache = _ON_DISK.match(one.value)
+            if cache is not None and (why := _shut(seen(Path(cache[1]), view))):
+                return f"Squid would end in a reload, though its own test passes: {cache[1]} ({one.where}) {why}"
         return ""
 
     def refresh(self) -> None:
@@ -220,3 +228,14 @@ class Attached(IncludedServer[Configuration]):
     def _disagreeing(self, memory: manager.Memory) -> Path | None:
         """The main file, where Squid's use of its memory contradicts its files."""
         return None if memory.agrees(self.in_force["cache_mem"] << 20) else self.program.config_file
+
+
+def _shut(cache: Path) -> str:
+    """Why nothing can be written in a directory any more; empty where nothing is seen."""
+    if gone(cache):
+        return "is not there: make it"
+    try:
+        read_only = os.statvfs(cache).f_flag & os.ST_RDONLY
+    except OSError:
+        return ""
+    return "is on a file system that is read-only: mend that" if read_only else ""
