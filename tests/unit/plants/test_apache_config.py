@@ -39,6 +39,12 @@ def test_a_continued_line_is_one_line_with_the_number_of_its_start() -> None:
     assert list(lines("a\n  Listen \\\n   80  \n# b \\\n c\nd")) == [(1, "a"), (2, "Listen    80"), (6, "d")]
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b", "\x0c", "\x1e"])
+def test_what_python_takes_for_the_end_of_a_line_ends_no_comment(mark: str) -> None:
+    """Pasted from a page, what followed in the comment was read as a directive."""
+    assert list(lines(f"# as it was:{mark}MaxRequestWorkers 5\nKeepAlive On\n")) == [(2, "KeepAlive On")]
+
+
 def test_a_continued_comment_hides_the_next_line() -> None:
     assert list(lines("# off: \\\nKeepAlive Off\nKeepAlive On")) == [(3, "KeepAlive On")]
 

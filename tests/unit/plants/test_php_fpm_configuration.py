@@ -59,6 +59,12 @@ def test_debians_pool_is_read(main: Path) -> None:
     assert found.pools() == ["www"]
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b", "\x0c", "\x1e"])
+def test_what_python_takes_for_the_end_of_a_line_ends_no_comment(main: Path, mark: str) -> None:
+    (main.parent / "pool.d" / "www.conf").write_text(f"{WWW}; as it was:{mark}pm.max_children = 50\n")
+    assert values(read(main))["max_children"] == 5
+
+
 def test_relative_includes_begin_where_the_program_is_at_home(main: Path) -> None:
     """PHP's own container image has /usr/local/sbin/php-fpm, and include=etc/php-fpm.d/*.conf."""
     found = {

@@ -59,7 +59,7 @@ def words(text: str) -> tuple[str, ...]:
 def lines(text: str) -> Iterator[tuple[int, str]]:
     """The logical lines with the number of their first line: continued ones joined, comments and blanks left out."""
     pending, first = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(text.split("\n"), 1):  # to Apache nothing else ends one
         first = first or number
         if raw.endswith("\\"):
             pending += raw[:-1]

@@ -109,7 +109,7 @@ class _Reader:
         if depth > 20 or len(self.out.files) >= _MOST_FILES:
             raise UsageError(f"{printable(str(path))}: FPM's configuration includes itself, or too many files")
         text = self.out.read(path, self._overlay)
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):  # to PHP nothing else ends one
             self._line(path, number, line, depth)
 
     def _line(self, path: Path, number: int, line: str, depth: int) -> None:
