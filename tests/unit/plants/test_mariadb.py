@@ -88,6 +88,15 @@ def test_domains_end_where_the_machine_or_another_variable_ends_them() -> None:
     assert domains(innodb_buffer_pool_chunk_size=128 * MIB)["innodb_buffer_pool_size"][2] == 128 * MIB
 
 
+def test_a_mariadb_that_has_no_chunks_of_its_buffer_pool_any_more_has_the_knob_all_the_same() -> None:
+    """From 10.11.12, 11.4.6 and 11.8.2 on the variable says nothing, and a later release may do without it."""
+    there = variables()
+    del there[knobs.CHUNK]
+    assert knobs.CHUNK not in knobs.CONTEXT
+    (pool,) = (one for one in knobs.knobs(there, knobs.TABLE, 512 * MIB) if one.name == knobs.BUFFER_POOL)
+    assert pool.domain.step == 8 * MIB
+
+
 @pytest.mark.parametrize(("most", "ends"), [(128 * MIB, 128 * MIB), (256 * MIB, 256 * MIB), (8 << 40, 512 * MIB)])
 def test_a_buffer_pool_grows_no_further_than_this_mariadb_lets_it_before_a_restart(most: int, ends: int) -> None:
     there = variables() | {knobs.LARGEST_POOL: Variable(knobs.LARGEST_POOL, most, 0, 1 << 62, 1, True)}

@@ -464,6 +464,18 @@ def listening(monkeypatch: pytest.MonkeyPatch, path: str) -> MariadbServer:
     return MariadbServer(os.getpid(), 1, Path("/usr/sbin/mariadbd"), (), 0)
 
 
+def test_a_mysql_is_asked_at_the_socket_at_which_it_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At that of its X plugin it "says that it is '\\x08\\x05\\x1a'"."""
+    server = listening(monkeypatch, "")
+    sockets = {7: "/var/run/mysqld/mysqlx.sock", 9: "/var/run/mysqld/mysqld.sock"}
+    there = tuple(UnixSocket(inode, socket.SOCK_STREAM, True, path) for inode, path in sockets.items())
+    held = frozenset(one.target for one in there)
+    monkeypatch.setattr("trimtab.plants.mariadb.process.descriptors", lambda pid, kind: held)
+    for order in (there, there[::-1]):
+        monkeypatch.setattr("trimtab.plants.mariadb.process.unix_sockets", lambda pid, order=order: order)
+        assert server.listen() == Path("/var/run/mysqld/mysqld.sock")
+
+
 def test_a_socket_whose_name_steers_a_terminal_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listening(monkeypatch, "/run/mysqld/mysqld.sock").listen() == Path("/run/mysqld/mysqld.sock")
     for name in ("/tmp/\x1b[2J", "/tmp/\ufffd\x07"):

@@ -189,6 +189,18 @@ def test_an_option_is_found_as_getopt_finds_it(argv: tuple[str, ...], letter: st
     assert process.option(argv, letter) == value
 
 
+@pytest.mark.parametrize(
+    ("words", "alone"), [(("-NYC",), True), (("-f", "/N", "-sN"), True), (("--foreground", "-sYC", "-n", "N"), False)]
+)
+def test_one_that_serves_in_its_first_process_is_told_how_to_start_and_not_to_have_fewer(
+    words: tuple[str, ...], alone: bool
+) -> None:
+    """As in `docker run ubuntu/squid`: it was to have one worker, and no rock."""
+    squid = process.SquidMaster(os.getpid(), 1, Path("/no/squid"), ("squid", *words), 0)
+    with pytest.raises(UsageError, match=r"in its first process \(-N\)" if alone else "has 0 processes below it"):
+        squid.worker()
+
+
 def test_a_knob_keeps_a_value_that_is_not_on_the_papers_grid() -> None:
     now = {**DEBIAN, "maximum_object_size": 4100, "maximum_object_size_in_memory": 513, "cache_mem": 300}
     there = {knob.name: knob.domain for knob in knobs.knobs(now, [Room("group x", 200 << 20)], True)}

@@ -87,7 +87,7 @@ class Attached:
         ((said,),) = shaped(self.link.ask("SELECT VERSION()"), 1, 1)
         self.version = str(said)[:_VERSION_LENGTH]
         names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH, *memory.TABLE}
-        self.there = variables.read(self.link, names | {knobs.CLUSTERED, knobs.LARGEST_POOL})
+        self.there = variables.read(self.link, names | {knobs.CLUSTERED, knobs.CHUNK, knobs.LARGEST_POOL})
         if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
             raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
         self.peak, self.rooms = 1, rooms(self.server.pid)

@@ -293,7 +293,6 @@ CONTEXT = (
     "table_open_cache",
     "table_open_cache_instances",
     "innodb_io_capacity_max",
-    "innodb_buffer_pool_chunk_size",
     "innodb_log_buffer_size",
     "max_allowed_packet",
     "thread_handling",
@@ -302,6 +301,8 @@ CONTEXT = (
 """Variables that the domains and rules of knobs depend on."""
 CLUSTERED = "wsrep_on"
 """Whether it is a node of a Galera cluster."""
+CHUNK = "innodb_buffer_pool_chunk_size"
+"""Of which a buffer pool is a multiple, before the releases from which the next is known: these no longer need it."""
 LARGEST_POOL = "innodb_buffer_pool_size_max"
 """What bounds the buffer pool while MariaDB runs, from 10.11.12, 11.4.6 and 11.8.2 on; in some releases its first
 size."""
@@ -354,7 +355,7 @@ def _acts(one: Variable, there: Mapping[str, Variable], row: Row) -> bool:
 
 def _step(there: Mapping[str, Variable], name: str, row: Row) -> int:
     """The step of a knob: the paper's, made a multiple of MariaDB's own."""
-    chunk = there["innodb_buffer_pool_chunk_size"].value if name == BUFFER_POOL else 0
+    chunk = there[CHUNK].value if name == BUFFER_POOL and CHUNK in there else 0
     return math.lcm(row.step, there[name].block, chunk or 1)
 
 

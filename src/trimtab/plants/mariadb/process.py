@@ -23,6 +23,8 @@ from trimtab.sensors._unix_diag import unix_sockets
 from trimtab.trust import printable
 
 _ACCOUNT = "mysql"
+_MYSQLX = "mysqlx.sock"
+"""The socket of MySQL's X plugin, which speaks another protocol."""
 _ENDS = ("--help", "--version", "--bootstrap", "-V", "-?")
 
 
@@ -56,6 +58,7 @@ class MariadbServer(Master):
         named = [one.name for one in unix_sockets(self.pid) if one.listens and one.target in held]
         # It may stand in a script, and on a terminal.
         paths = [Path(name) for name in named if name.startswith("/") and name.isprintable()]
+        paths.sort(key=lambda path: path.name == _MYSQLX)  # a MySQL is to be known as one by its greeting
         if not paths:
             raise UsageError(
                 f"{self} listens on no Unix socket: it is still starting, or has none; for that, set "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -20,6 +21,7 @@ from trimtab.trust import printable
 
 _ESTABLISHED = "01"
 _QUESTIONS = ("-k", "-z", "-v", "-h")
+_ALONE = "N"
 _WITH_VALUE = frozenset("adfklnu")
 """Options with an argument, from `shortOpStr` in src/main.cc; -m may have one, and only beside it."""
 
@@ -79,6 +81,11 @@ class SquidMaster(Master):
             UsageError: there is none, or there are several.
         """
         found = [pid for pid in children(self.pid) if program_of(pid) == self.exe]
+        if not found and any(letter == _ALONE for letter, _ in _given(self.argv)):
+            raise UsageError(
+                f"{self} serves in its first process (-N), of which trimtab knows no reload: start it with "
+                "'--foreground' in place of -N"
+            )
         if len(found) != 1:
             raise UsageError(
                 f"{self} has {len(found)} processes below it: trimtab tunes a Squid with one, which serves ('workers "
@@ -111,15 +118,16 @@ class SquidMaster(Master):
 
 def option(argv: tuple[str, ...], letter: str) -> str:
     """The value of an option with one letter on a command line, the last one; empty where it is not given."""
-    found, words = "", iter(argv[1:])
+    return next((value for one, value in reversed([*_given(argv)]) if one == letter), "")
+
+
+def _given(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Each option with one letter on a command line, and its value; empty where it has none."""
+    words = iter(argv[1:])
     for word in words:
         if not word.startswith("-") or word.startswith("--"):
             continue
         for place, one in enumerate(word[1:], 2):
-            if one in _WITH_VALUE:
-                value = word[place:] or next(words, "")
-                found = value if one == letter else found
+            yield one, (word[place:] or next(words, "")) if one in _WITH_VALUE else ""
+            if one in _WITH_VALUE or one == "m":
                 break
-            if one == "m":
-                break
-    return found
