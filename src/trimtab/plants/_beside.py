@@ -1,4 +1,4 @@
-"""Whether another server of a kind reads what is in a directory too: a file of ours there would be in its way.
+"""Whether another server of a kind reads a file too that is to be written: what is for one would be in its way.
 
 Instances often begin as copies of one main file, and include the same directories. What one of them is to have the
 other gets with its next reload, and nginx, which takes each setting once, does not start any more where it has that
@@ -15,6 +15,7 @@ from typing import TypeVar
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.plants._master import Master
 from trimtab.plants._vetted import vet
+from trimtab.trust import printable
 
 M = TypeVar("M", bound=Master)
 
@@ -33,16 +34,41 @@ def require_alone(master: M, ours: Path, included: Callable[[M], Iterable[Path]]
     if ours.exists():
         return
     directory = ours.parent.resolve()
+    other = _first(master, lambda other: any(one.resolve() == directory for one in included(other)))
+    if other is not None:
+        raise UsageError(
+            f"{other} reads {ours.parent} too, and would get these settings with its next reload, or refuse them: "
+            f"have {master} alone include a directory for {ours.name}"
+        )
+
+
+def require_unshared(master: M, file: Path, read: Callable[[M], Iterable[Path]]) -> None:
+    """Makes sure that no other server of this user's reads a file of the operator's that is to be edited.
+
+    Args:
+        master: the first process of the server for which it is to be edited.
+        file: the operator's file.
+        read: the files that a server reads; what it raises is passed over.
+
+    Raises:
+        UsageError: one does, as far as that can be told of those that run.
+    """
+    there = file.resolve()
+    other = _first(master, lambda other: any(one.resolve() == there for one in read(other)))
+    if other is not None:
+        raise UsageError(
+            f"{other} reads {printable(str(file))} too, and would get what trimtab sets there with its next reload: "
+            f"set it in a file that {master} alone reads"
+        )
+
+
+def _first(master: M, reads: Callable[[M], bool]) -> M | None:
+    """The first other server of this user's that reads something; None for none, as far as that can be told."""
     for other in type(master).running():
         if not other.own or other.pid == master.pid:
             continue
         with contextlib.suppress(TrimtabError, OSError):  # it has ended, or is none that may be asked
             vet(other)
-            if any(one.resolve() == directory for one in included(other)):
-                break
-    else:
-        return
-    raise UsageError(
-        f"{other} reads {ours.parent} too, and would get these settings with its next reload, or refuse them: have "
-        f"{master} alone include a directory for {ours.name}"
-    )
+            if reads(other):
+                return other
+    return None

@@ -138,7 +138,7 @@ class OwnFilePlant(ReloadedPlant):
         self.permitted(accept_lost)
         _own_file.writable(self.location(), self._standing.written)
 
-    def check_alone(self) -> None:
+    def check_alone(self, knobs: Iterable[str] = ()) -> None:
         """Makes sure that no other server would read our file."""
         require_alone(self._server.master, self.location(), self.included_by)
 

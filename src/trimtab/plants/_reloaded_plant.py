@@ -137,8 +137,11 @@ class ReloadedPlant(ReturningPlant):
         self.check_reload(self._accept_lost)
         self.check_alone()
 
-    def check_alone(self) -> None:
+    def check_alone(self, knobs: Iterable[str] = ()) -> None:
         """Makes sure that no other server reads what a change writes; not asked on a way back (`goes_back`).
+
+        Args:
+            knobs: those that it sets; none before the first change, when they are not known.
 
         Raises:
             UsageError: one does.
@@ -232,7 +235,7 @@ class ReloadedPlant(ReturningPlant):
                 raise ApplyRefused(why)
             self.check_reload(self._accept_lost or back)
             if not back:
-                self.check_alone()
+                self.check_alone(values)
                 self.check_moment(values)
             return Prepared(wanted, now, self.composed(values))
         except (UsageError, ApplyFailed) as error:

@@ -388,7 +388,7 @@ def test_processes_of_modules_that_a_reload_ends_are_named_and_have_to_be_accept
     monkeypatch.setattr(attached, "programs", lambda parent: (7,))
     assert apache.ended().replace(f"{tmp_path}/", "") == f"a reload ends {who}"
     monkeypatch.setattr(OwnFilePlant, "check_reload", lambda plant, accept_lost: None)
-    monkeypatch.setattr(OwnFilePlant, "check_alone", lambda plant: None)
+    monkeypatch.setattr(OwnFilePlant, "check_alone", lambda plant, knobs=(): None)
     plant = object.__new__(Apache)
     vars(plant).update(_server=apache, _accept_lost=True)
     plant.check_permissions()

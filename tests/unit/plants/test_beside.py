@@ -1,4 +1,4 @@
-"""A directory that another server of the kind reads too is no place for a file of ours."""
+"""What another server of the kind reads too is no place for a file of ours, and is not edited."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants import _beside
-from trimtab.plants._beside import require_alone
+from trimtab.plants._beside import require_alone, require_unshared
 from trimtab.plants._master import Master
+from trimtab.plants.nginx import plant as nginx_plant
+from trimtab.plants.nginx.configuration import Configuration
+from trimtab.plants.nginx.locations import NAME, Location
+from trimtab.plants.nginx.plant import Nginx
 
 
 @dataclass(frozen=True)
@@ -69,3 +74,42 @@ def test_what_cannot_be_told_of_another_server_hinders_nothing(
 
         asked(included, monkeypatch, tmp_path / "zz.conf")
     assert looked_at == 3 * [OTHER]
+
+
+def test_a_file_that_another_server_of_this_users_reads_is_not_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_beside, "vet", lambda master: None)
+    monkeypatch.setattr(Server, "there", [OURS, STRANGERS, OTHER])
+    theirs = tmp_path / "main.conf"
+    theirs.write_text("")
+    (tmp_path / "link").symlink_to("main.conf")
+    said = rf"the server \(pid 11\) reads {theirs} too, .* that the server \(pid 10\) alone reads"
+    with pytest.raises(UsageError, match=said):
+        require_unshared(OURS, theirs, lambda other: [tmp_path / "other", tmp_path / "link"])
+    require_unshared(OURS, theirs, lambda other: [tmp_path / "other"])
+    monkeypatch.setattr(Server, "there", [OURS, STRANGERS])
+    require_unshared(OURS, theirs, lambda other: [theirs])
+
+
+def test_another_nginx_is_read_once_for_all_knobs_and_hinders_only_what_a_change_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, shared, read = tmp_path / "own.conf", tmp_path / "shared.conf", list[object]()
+    places = {"a": tmp_path / "conf.d" / NAME, "b": tmp_path / "modules" / NAME, "c": own, "d": shared}
+    nginx = object.__new__(Nginx)
+    locations = {knob: Location(path, None) for knob, path in places.items()}
+    for name, value in (("_server", SimpleNamespace(master=OURS)), ("_ledger", SimpleNamespace(locations=locations))):
+        monkeypatch.setattr(nginx, name, value, raising=False)
+
+    def configuration_of(other: Server) -> Configuration:
+        read.append(other)
+        return Configuration(texts={shared: ""})
+
+    monkeypatch.setattr(_beside, "vet", lambda master: None)
+    monkeypatch.setattr(Server, "there", [OURS, OTHER])
+    monkeypatch.setattr(nginx_plant, "configuration_of", configuration_of)
+    nginx.check_alone("abc")
+    assert read == [OTHER]
+    with pytest.raises(UsageError, match=f"reads {shared} too"):
+        nginx.check_alone("ad")

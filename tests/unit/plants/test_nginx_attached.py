@@ -31,11 +31,9 @@ def file(tmp_path: Path) -> Path:
 
 def look(file: Path, text: str = "") -> None:
     """Looks whether an nginx runs with a configuration of this text, where its own pid file is this one."""
-    main = file.parent / "nginx.conf"
-    nginx = object.__new__(Attached)
-    nginx.master = Master(PID, 1, Path("/usr/sbin/nginx"), (), 0)
-    nginx.program = Program(nginx.master.exe, file.parent, main, file, (), "")
-    nginx._require_its_own(Configuration(directives(text, main), {main: text}))
+    main, master = file.parent / "nginx.conf", Master(PID, 1, Path("/usr/sbin/nginx"), (), 0)
+    program = Program(master.exe, file.parent, main, file, (), "")
+    attached._require_its_own(master, program, Configuration(directives(text, main), {main: text}))
 
 
 def refused(file: Path) -> str:
@@ -76,6 +74,19 @@ def test_what_is_no_file_is_neither_waited_for_nor_left_open(file: Path, make: C
     before = os.listdir("/proc/self/fd")
     assert refused(file) == "no process id"
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_another_nginx_is_believed_to_read_only_what_its_pid_file_stands_by(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one whose command line was cut short the built-in file would be taken for its own."""
+    main, other = file.parent / "nginx.conf", Master(PID, 1, Path("/usr/sbin/nginx"), (), 0)
+    main.write_text("events { }")
+    monkeypatch.setattr(Program, "of", lambda master: Program(master.exe, file.parent, main, file, (), ""))
+    with pytest.raises(UsageError, match="does not seem to run with"):
+        attached.configuration_of(other)
+    file.write_text(f"{PID}\n")
+    assert list(attached.configuration_of(other).texts) == [main]
 
 
 def test_listeners_of_which_nothing_is_read_are_said(file: Path) -> None:

@@ -87,7 +87,7 @@ class Attached:
         same_files(master, [self.program.config_file])
         config = self.config
         same_files(master, config.read())
-        self._require_its_own(config)
+        _require_its_own(master, self.program, config)
         same_network(master)
         self.listeners = listeners(master.pid)
         self.shared = shared_of(master.pid)
@@ -220,26 +220,6 @@ class Attached:
         with contextlib.suppress(NotMeasured, OSError):  # what was known stands
             self.rooms = tuple(room._replace(held_bytes=held) for room in rooms(self.master.pid))
 
-    def _require_its_own(self, config: Configuration) -> None:
-        """Makes sure that this is the configuration it was started with: it writes its process id where that says."""
-        line, path = config.named("pid"), self._pid_file(config)
-        if line and line[-1].args == ("off",):
-            return
-        try:
-            said = _process_id(path)
-        except OSError as error:
-            said = f"nothing ({error.strerror})"
-        if said != str(self.master.pid):
-            raise UsageError(
-                f"{self.master} does not seem to run with {printable(str(self.program.config_file))}: its pid file "
-                f"{printable(str(path))} says {printable(said)}; start nginx anew, with its options and paths in full"
-            )
-
-    def _pid_file(self, config: Configuration) -> Path:
-        """Where its process id stands by this configuration."""
-        line = config.named("pid")
-        return self.program.prefix / line[-1].args[0] if line and line[-1].args else self.program.pid_file
-
     def _upgraded(self, config: Configuration) -> str:
         """Why it may not be reloaded while another program takes over from it (USR2); empty where none does.
 
@@ -247,7 +227,7 @@ class Attached:
         many workers again beside those that there are, and read nothing (`ngx_master_process_cycle` in
         src/os/unix/ngx_process_cycle.c).
         """
-        path = self._pid_file(config)
+        path = _pid_file(self.program, config)
         with contextlib.suppress(OSError):
             if _process_id(path.with_name(f"{path.name}.oldbin")) == str(self.master.pid):
                 return "nginx is being upgraded (USR2): end the old or the new one with QUIT, and reload the other"
@@ -325,6 +305,32 @@ def _together(workers: Iterable[Worker]) -> bool:
     return bool(starts) and max(starts) - min(starts) <= _AT_ONCE_S * processes.TICKS_HZ
 
 
+def _require_its_own(master: Master, program: Program, config: Configuration) -> None:
+    """Makes sure that this is the configuration it was started with: it writes its process id where that says.
+
+    Raises:
+        UsageError: it does not seem to be.
+    """
+    line, path = config.named("pid"), _pid_file(program, config)
+    if line and line[-1].args == ("off",):
+        return
+    try:
+        said = _process_id(path)
+    except OSError as error:
+        said = f"nothing ({error.strerror})"
+    if said != str(master.pid):
+        raise UsageError(
+            f"{master} does not seem to run with {printable(str(program.config_file))}: its pid file "
+            f"{printable(str(path))} says {printable(said)}; start nginx anew, with its options and paths in full"
+        )
+
+
+def _pid_file(program: Program, config: Configuration) -> Path:
+    """Where its process id stands by this configuration."""
+    line = config.named("pid")
+    return program.prefix / line[-1].args[0] if line and line[-1].args else program.pid_file
+
+
 def _process_id(path: Path) -> str:
     """The process id in a file; its directory may be another user's, who may have put anything there.
 
@@ -339,12 +345,19 @@ def _process_id(path: Path) -> str:
     return said.decode() if said.isdigit() else "no process id"
 
 
-def included_by(other: Master) -> list[Path]:
-    """The directories of which another nginx reads all files with such a name as ours.
+def configuration_of(other: Master) -> Configuration:
+    """The configuration of another nginx that runs, as it is on disk.
 
     Raises:
-        UsageError: it cannot be told.
+        UsageError: it cannot be told, as where its command line was cut short.
         PlantGone: it has ended.
     """
-    patterns = evaluate(Program.of(other)).patterns
-    return [pattern.parent for pattern, _ in patterns if fnmatchcase(NAME, pattern.name)]
+    program = Program.of(other)
+    config = evaluate(program)
+    _require_its_own(other, program, config)
+    return config
+
+
+def included_by(configuration: Configuration) -> list[Path]:
+    """The directories of which a configuration has all files read with such a name as ours."""
+    return [pattern.parent for pattern, _ in configuration.patterns if fnmatchcase(NAME, pattern.name)]

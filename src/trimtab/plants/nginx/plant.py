@@ -8,16 +8,17 @@ told to, and a short keep-alive time is seen on a connection.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from trimtab.core import Clock, Configuration, Prepared, Sensor
 from trimtab.core.memory import Need, under
 from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
-from trimtab.plants._beside import require_alone
+from trimtab.plants._beside import require_alone, require_unshared
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits
-from trimtab.plants.nginx.attached import Attached, included_by
+from trimtab.plants.nginx.attached import Attached, configuration_of, included_by
 from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.knobs import kept_bytes, value_of
 from trimtab.plants.nginx.ledger import Ledger
@@ -162,11 +163,16 @@ class Nginx(ReloadedPlant):
         paths = (location.path for location in self._ledger.locations.values())
         self._server.permitted(paths, accept_lost)
 
-    def check_alone(self) -> None:
-        """Makes sure that no other nginx would read a file of ours."""
-        for location in self._ledger.locations.values():
-            if location.path.name == NAME:
-                require_alone(self._server.master, location.path, included_by)
+    def check_alone(self, knobs: Iterable[str] = ()) -> None:
+        """Makes sure that no other nginx would read a file of ours, or reads one that is to be edited."""
+        master, locations = self._server.master, self._ledger.locations
+        read = functools.cache(configuration_of)  # once for all knobs: it may have a thousand hosts
+        for path in dict.fromkeys(one.path for one in locations.values()):
+            if path.name == NAME:
+                require_alone(master, path, lambda other: included_by(read(other)))
+        for path in dict.fromkeys(locations[knob].path for knob in knobs if knob in locations):
+            if path.name != NAME:
+                require_unshared(master, path, lambda other: read(other).texts)
 
     def check_moment(self, values: Mapping[str, int]) -> None:
         """Makes sure that a reload brings nothing into force that somebody has edited."""
