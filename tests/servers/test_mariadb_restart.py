@@ -93,6 +93,7 @@ def test_a_run_that_was_killed_after_the_restart_is_undone_with_what_it_had_set_
     script = first.undo_script()
     first.close()
     second = run.attach()
+    assert second._mariadb.read_from_ours() == ["thread_handling"]
     assert {"max_connections", "thread_handling"} <= set(second.leftover().replace(",", "").split())
     second.undo_leftover()
     assert (run.handling(), run.bed.values()) == ("one-thread-per-connection", DEBIAN)

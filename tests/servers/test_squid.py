@@ -291,7 +291,10 @@ def test_a_run_that_may_not_restart_says_so_when_it_undoes_what_only_a_start_rea
     other = bed.attach(may_restart=True)
     other.apply({"memory_replacement_policy": 2})
     worker = bed.worker()
-    bed.attach().undo_leftover()
+    squid = bed.attach()
+    assert not squid.out_of_reach()
+    squid.undo_leftover()
+    assert squid.out_of_reach() == {"memory_replacement_policy": f"restart Squid (pid {bed.testbed.pid})"}
     assert not bed.snippet.exists() and bed.worker() == worker
 
 

@@ -183,7 +183,8 @@ def tell_leftovers(args: argparse.Namespace, store: Store, plant: Plant, mode: M
 
 def command(args: argparse.Namespace, action: str, run_id: int) -> str:
     """The command that undoes a run of this store, or goes on with it."""
-    return f"trimtab runs {action} {run_id}{f' --store {args.store}' if args.store else ''}"
+    named = args.store and args.store != default_path()
+    return f"trimtab runs {action} {run_id}{f' --store {args.store}' if named else ''}"
 
 
 def still_tried(store: Store, run: Run, plant: Plant) -> Configuration | None:
@@ -196,6 +197,18 @@ def still_tried(store: Store, run: Run, plant: Plant) -> Configuration | None:
         tried = _tried(store, _Left(run, subject), part.configuration())
         found |= {f"{_prefix(part)}{name}": value for name, value in tried.items()}
     return found
+
+
+def out_of_reach(args: argparse.Namespace, store: Store, plant: Plant) -> str:
+    """What an undo has left in force for want of a leave that an earlier run had, in one line; empty for nothing."""
+    said = []
+    for part in plant.parts or (plant,):
+        for knob, mend in part.out_of_reach().items():
+            had = [one.run.id for one in _there(store, part) if knob in one.movable]
+            undo = f"'{command(args, 'undo', had[-1])}' undoes it" if had else "undo the run that has"
+            stays = "stays as an earlier run has set it, which this one has no leave to undo"
+            said.append(f"{_prefix(part)}{knob} {stays}: {mend or undo}")
+    return "; ".join(said)
 
 
 def identifies(run: Run) -> bool:
@@ -218,6 +231,11 @@ class _Left(NamedTuple):
     def prefix(self) -> str:
         """What stands in the run before the name of a knob of this server."""
         return _prefix(self.subject)
+
+    @property
+    def movable(self) -> Configuration:
+        """The knobs of this server that the run could move, by the server's own names, each with 0."""
+        return self.own({knob.name: 0 for knob in self.run.plan.knobs})
 
     def own(self, configuration: Configuration) -> Configuration:
         """The part of one of the run's configurations that is this server's, by the server's own names."""
@@ -289,7 +307,7 @@ def _require_all_there(args: argparse.Namespace, store: Store, part: Plant, kill
     now, mine = part.configuration(), {one.pid for one in part.subjects}
     for left in () if part.undoes_all else killed:
         if part.known_by or left.subject.pid in mine:
-            out = left.own({knob.name: 0 for knob in left.run.plan.knobs}).keys() - now.keys()
+            out = left.movable.keys() - now.keys()
             then = {name: value for name, value in left.own(left.run.plan.initial).items() if name in out}
             tried = [*map(left.own, store.configurations(left.run.id)), _under_way(store, left)]
             moved = [name for name, value in then.items() if any(one.get(name, value) != value for one in tried)]
@@ -349,7 +367,7 @@ def _under_way(store: Store, left: _Left) -> Configuration:
 def _tried(store: Store, left: _Left, now: Configuration) -> Configuration:
     """Those of these settings that a run has tried, and that were not there before it."""
     plan, under_way = left.run.plan, _under_way(store, left)
-    initial, movable = left.own(plan.initial), left.own({knob.name: 0 for knob in plan.knobs})
+    initial, movable = left.own(plan.initial), left.movable
     values = [left.own(one) for one in store.configurations(left.run.id)]
     differing = {name: now[name] for name in movable if name in now and now[name] != initial.get(name)}
     return {
@@ -361,9 +379,13 @@ def _tried(store: Store, left: _Left, now: Configuration) -> Configuration:
 
 def _killed(store: Store, part: Plant) -> list[_Left]:
     """The runs that could change this server and were killed, back to one that was not, the last one first."""
+    return list(itertools.takewhile(lambda left: left.run.unfinished, reversed(_there(store, part))))
+
+
+def _there(store: Store, part: Plant) -> list[_Left]:
+    """The runs that could change this server, the last one last."""
     changing = [run for run in store.runs() if _changes(run)]
-    there = [_Left(run, subject) for run in changing if (subject := _subject(run, part)) is not None]
-    return list(itertools.takewhile(lambda left: left.run.unfinished, reversed(there)))
+    return [_Left(run, subject) for run in changing if (subject := _subject(run, part)) is not None]
 
 
 def _subject(run: Run, part: Plant) -> Subject | None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._leftovers import RESUMED, attached_alone, identifies, require_alone, still_tried
+from trimtab.cli._leftovers import RESUMED, attached_alone, identifies, out_of_reach, require_alone, still_tried
 from trimtab.cli._plant import add_store, attached, stored_method, stored_runs, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
@@ -201,7 +201,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
 
     Raises:
         UsageError: it still runs, or another run on its server does, or its plant cannot be attached to.
-        TrimtabError: the plant refused.
+        TrimtabError: the plant refused, or something stays for want of a leave that an earlier run had.
     """
     if not args.script and run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
@@ -222,6 +222,8 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         return 0
     with attached_alone(lambda: _attached(again, args.pid), look=look) as plant:
         _put_back(store, run, plant)
+        if left := out_of_reach(args, store, plant):
+            raise TrimtabError(f"run {run.id}: {left}")
     return 0
 
 

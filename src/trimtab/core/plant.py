@@ -352,6 +352,14 @@ class Plant(ABC):
         """Undoes settings left by earlier runs."""
         return
 
+    def out_of_reach(self) -> Mapping[str, str]:
+        """What an undo by this one leaves in force, for want of a leave that an earlier run had, as to restart.
+
+        Returns:
+            Knob to what the user can do about it; that is empty where an undo of that run does it.
+        """
+        return {}
+
     def close(self) -> None:
         """Closes the sensors, without changing the server; may be called twice."""
         for sensor in self._sensors or ():

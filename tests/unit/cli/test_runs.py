@@ -419,6 +419,24 @@ def test_undo_says_what_an_earlier_run_had_kept_and_that_this_is_undone_too(
     assert (said.code, said.out) == (0, undone)
 
 
+def test_an_undo_names_what_it_has_no_leave_to_undo_and_what_does(
+    tuned: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tuned("tune", "memory", "--choice", "--controller", "fuzzy", "--duration", "40s").code == 0
+    memory = sys.modules["trimtab.plants.memory"].PLANT
+    monkeypatch.setattr(memory, "out_of_reach", lambda plant: {"pool": ""}, raising=False)
+    left_behind("a file is left from an earlier run")
+    stays = "pool stays as an earlier run has set it, which this one has no leave to undo"
+    said = tuned("runs", "undo", 1)
+    assert (said.code, said.out) == (1, "run 1: undone; in force now: workers 10, timeout 100\n")
+    assert said.err == f"trimtab: run 1: {stays}: 'trimtab runs undo 2' undoes it\n"
+    assert Store(store).run(1).status is Status.UNDONE
+    monkeypatch.setattr(memory, "out_of_reach", lambda plant: {"pool": "restart Memory"}, raising=False)
+    said = tuned("runs", "undo", 1)
+    assert (said.code, said.out) == (1, "run 1: nothing is left to undo\n")
+    assert said.err == f"trimtab: run 1: {stays}: restart Memory\n"
+
+
 def test_an_undo_that_cannot_be_stored_is_said_all_the_same(
     tuned: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,13 +207,13 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], World
     return made
 
 
-def attach(world: World) -> Mariadb:
+def attach(world: World, may_restart: bool = True) -> Mariadb:
     """trimtab attached to it."""
     clock, server = FakeClock(), Server(world, world.started)
     there: Any = server
-    rows = {**knobs.TABLE, **knobs.AT_RESTART}
+    rows = {**knobs.TABLE, **(knobs.AT_RESTART if may_restart else {})}
     found = Attached(there, Credentials("root"), clock, rows)
-    return Mariadb(clock, found, world.directory / "journals", world.snippet.parent)
+    return Mariadb(clock, found, world.directory / "journals", world.snippet.parent if may_restart else None)
 
 
 BEFORE: Mapping[str, list[dict[str, int]]] = {

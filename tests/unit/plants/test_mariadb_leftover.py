@@ -25,6 +25,7 @@ from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants import _own_file, mariadb
 from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.link import Rejected
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.process import MariadbServer
 
@@ -123,6 +124,27 @@ def test_what_an_earlier_run_has_kept_in_our_file_stays_beside_what_a_later_one_
     assert (world.values()["thread_stack"], world.values()["thread_handling"]) == (STACK, 0)
     later.restore()
     assert world.snippet.read_text() == text and world.values()["thread_stack"] == STACK
+
+
+def test_what_a_restart_alone_undoes_is_named_where_none_is_allowed(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = fresh()
+    attach(world).apply({"max_connections": 201, "thread_stack": STACK})
+    without = attach(world, may_restart=False)
+    without.undo_leftover()
+    assert world.values() == {**BASE, "thread_stack": STACK}
+    assert without.out_of_reach() == {"thread_stack": ""}, "an undo of the run that set it does it"
+    later = attach(world)
+    assert later.out_of_reach() == {}
+    later.undo_leftover()
+    assert attach(world, may_restart=False).out_of_reach() == {}
+
+    def older(attached: Attached, name: str) -> list[str]:
+        raise Rejected("Unknown column 'GLOBAL_VALUE_PATH'")
+
+    monkeypatch.setattr(Attached, "read_from", older)
+    assert without.out_of_reach() == {}
 
 
 def test_what_a_run_that_was_killed_before_its_restart_has_left_there_is_not_brought_into_force(

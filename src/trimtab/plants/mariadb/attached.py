@@ -36,6 +36,8 @@ _RELAY_LOG = slice(9, 10)
 _STOPPED, _RUNNING = "No", ("Yes", "Connecting", "Preparing")
 _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
+_OURS = "zz-trimtab%.cnf"
+"""Pattern of the names of trimtab's own files (`restart.NAME`), as MariaDB has it."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
 Answer = TypeVar("Answer")
 
@@ -334,6 +336,12 @@ class Attached:
         asked = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE_PATH LIKE %s"
         rows = self._answered(lambda: shaped(self.link.ask(asked, (f"%/{name}",)), 1))
         return [variables.named(one) for (one,) in rows]
+
+    def read_from_ours(self) -> list[str]:
+        """The same of trimtab's own files, whatever instance's; none where it does not say."""
+        with contextlib.suppress(PlantError):  # one before 10.5 knows of no files
+            return self.read_from(_OURS)
+        return []
 
     def set_again(self, values: Mapping[str, object]) -> list[str]:
         """Sets again the variables that a restart has forgotten, in a minute or two at most.

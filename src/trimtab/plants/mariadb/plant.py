@@ -371,6 +371,10 @@ class Mariadb(ReturningPlant):
         if later is not None:
             raise later
 
+    def out_of_reach(self) -> Mapping[str, str]:
+        """What our file has set, where it may not be restarted."""
+        return {} if self._restarts is not None else dict.fromkeys(self._mariadb.read_from_ours(), "")
+
     def close(self) -> None:
         """Closes the sensors and the connection, without changing the server; may be called twice."""
         super().close()

@@ -136,6 +136,12 @@ class Squid(IncludedPlant):
             self._server.rooms,
         )
 
+    def out_of_reach(self) -> Mapping[str, str]:
+        """What only a start reads, and a worker that may not be replaced has otherwise than the files say."""
+        squid, names = self._server, () if self._may_restart else sorted(knobs.AT_START)
+        wanted = squid.values(squid.loaded)
+        return {name: f"restart {squid.master}" for name in names if squid.in_force[name] != wanted[name]}
+
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
 
