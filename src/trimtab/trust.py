@@ -169,6 +169,9 @@ def _missing(at: str, here: str, seen: os.stat_result, ahead: list[str]) -> str 
 
 def _changeable(at: str, found: os.stat_result, last: bool) -> str | None:
     """Reason why somebody else could change a file or a directory's entries."""
+    device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+    if device and (found.st_mode & 0o022 or found.st_uid not in (0, os.geteuid())):
+        return f"{printable(at)} is a device that others can write: name a file"  # whose mode is no mistake
     if reason := _owned_by_another(at, found):
         return reason
     if not last and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:

@@ -197,6 +197,13 @@ def test_dots_after_a_name_that_does_not_exist_are_refused(tmp_path: Path) -> No
     assert "cannot be looked at" in why(tmp_path / "no" / ".." / "x")
 
 
+def test_a_device_that_others_can_write_is_not_to_be_mended() -> None:
+    """To take its rights away would break the machine."""
+    assert untrusted("/dev/null") == "/dev/null is a device that others can write: name a file"
+    with pytest.raises(UsageError, match="is a device"):
+        open_trusted("/dev/zero")
+
+
 def test_only_regular_files_are_opened_and_a_fifo_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for other in (tmp_path / "fifo", tmp_path):
