@@ -488,7 +488,7 @@ def _require_ours(path: Path) -> None:
     """Makes sure that nobody but root and this user can change the files that will be opened.
 
     Raises:
-        UsageError: somebody has.
+        UsageError: somebody has, or what is there is no file.
     """
     names = [path.with_name(f"{path.name}{suffix}") for suffix in _BESIDE]
     if links := [one for one in names if one.is_symlink()]:
@@ -496,3 +496,5 @@ def _require_ours(path: Path) -> None:
     for one in (path.parent, *names):
         if reason := untrusted(one):
             raise UsageError(f"the run store {printable(os.fspath(path))} is not opened: {reason}")
+    if path.exists() and not path.is_file():  # SQLite takes an error of a FIFO's for one of the disk
+        raise UsageError(f"{printable(os.fspath(path))} is no run store: name another file by --store")

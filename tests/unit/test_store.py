@@ -357,6 +357,15 @@ def test_a_store_that_is_a_link_or_has_one_beside_it_is_not_opened(path: Path, t
     assert (tmp_path / "elsewhere").read_text() == "kept"
 
 
+def test_what_is_no_file_is_no_store_and_gets_no_lock_beside_it(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path, 0o600)
+    for create in (True, False):
+        with pytest.raises(UsageError, match="is no run store"):
+            Store(path, create=create)
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
 def test_a_store_is_not_made_where_everybody_can_put_files(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     with pytest.raises(UsageError, match="can be written by everybody: use a directory of your own"):

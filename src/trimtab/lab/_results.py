@@ -138,6 +138,8 @@ def unpacked(path: Path) -> Iterator[Store]:
         UsageError: it is no such file, what is in it is no store, or it is too large.
         StoreError: the store in it cannot be opened.
     """
+    if path.exists() and not path.is_file():  # a FIFO would be waited for without end
+        raise UsageError(f"{path} is no compressed store ({STORE}): it is not a regular file")
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "runs.sqlite"
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import lzma
+import os
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,10 @@ def test_a_file_that_is_no_compressed_store_is_refused(tmp_path: Path, monkeypat
         pass
     monkeypatch.setattr(_results, "MOST_READ_BYTES", 999)
     with pytest.raises(UsageError, match="holds more than"), unpacked(path):
+        pass
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="it is not a regular file"), unpacked(path):
         pass
 
 
