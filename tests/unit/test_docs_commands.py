@@ -22,6 +22,7 @@ from trimtab.errors import UsageError
 from trimtab.gate import spec
 from trimtab.lab import chosen
 from trimtab.plants.stack import description, keys
+from trimtab.settings import Mode
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -111,7 +112,8 @@ def require_tunable(args: argparse.Namespace) -> None:
     objective = tune._settings(args, usual, search).objective
     assert objective == chosen_objective(args)
     name = args.controller or usual.controller
-    searching(chosen_controller(name, objective, args.option), search, name, args.remeasure is not None)
+    controller = chosen_controller(name, objective, args.option)
+    searching(controller, search, name, args.remeasure is not None, Mode(args.mode))
 
 
 @pytest.mark.parametrize("one", [one for one in ALL if not one.whole], ids=lambda one: f"{one.where} {one.words[0]}")

@@ -14,6 +14,7 @@ from trimtab.units import parse_duration_s, parse_quantity
 
 USUAL_DURATION = "10m"
 USUAL_REMEASURE = 5
+_HAS_TO_TRY = "--mode {}: a search by trials has to make its changes; use autonomous or approve"
 _LEAST_TURNS, _MOST_TURNS = 2, 1000
 """More is a slip of the hand: the order of all turns is made at once."""
 
@@ -54,7 +55,7 @@ def chosen_search(args: argparse.Namespace, usual: PlantDefaults) -> Search | No
     if args.trials is not None and args.duration is not None:
         raise UsageError("--trials and --duration exclude each other: a search ends by its trials")
     if args.mode not in (Mode.AUTONOMOUS, Mode.APPROVE):
-        raise UsageError(f"--mode {args.mode}: a search by trials has to make its changes; use autonomous or approve")
+        raise UsageError(_HAS_TO_TRY.format(args.mode))
     turns = USUAL_REMEASURE if args.remeasure is None else args.remeasure
     if turns != 0 and not _LEAST_TURNS <= turns <= _MOST_TURNS:
         allowed = f"it must be 0, or {_LEAST_TURNS} to {_MOST_TURNS}"
@@ -69,7 +70,7 @@ def chosen_search(args: argparse.Namespace, usual: PlantDefaults) -> Search | No
     return Search(trials, turns, budget, trial_s, LOOKS if args.duration is None else 1)
 
 
-def searching(controller: Controller, search: Search | None, name: str, given: bool) -> Controller:
+def searching(controller: Controller, search: Search | None, name: str, given: bool, mode: Mode) -> Controller:
     """The controller, within its search where there is one.
 
     Args:
@@ -77,11 +78,15 @@ def searching(controller: Controller, search: Search | None, name: str, given: b
         search: how it searches; None for no search.
         name: its registered name.
         given: whether the user has asked for the winner to be measured again.
+        mode: of the run.
 
     Raises:
-        UsageError: it judges each change itself, and was asked to have the winner measured again.
+        UsageError: it judges each change itself, and was asked to have the winner measured again; or it searches and
+            may only advise: it would learn nothing of its trials, and advise them one after the other without an end.
     """
     if search is None:
+        if mode is Mode.ADVISE and getattr(controller, "searches", False):
+            raise UsageError(_HAS_TO_TRY.format(mode))
         return controller
     if getattr(controller, "experiments", False):
         if given and search.remeasure:

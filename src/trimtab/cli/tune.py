@@ -109,7 +109,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
         settings, wanted = _settings(args, usual, search), args.knob or usual.knobs
         name = args.controller or usual.controller
         controller = chosen_controller(name, settings.objective, args.option)
-        controller = searching(controller, search, name, args.remeasure is not None)
+        controller = searching(controller, search, name, args.remeasure is not None, settings.mode)
     else:
         name, controller, settings = stored_method(killed.plan)
         wanted = [knob.name for knob in killed.plan.knobs]

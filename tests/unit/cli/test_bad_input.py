@@ -49,6 +49,10 @@ BAD = [
     (["tune", "memory", "--keep-windows", "0"], "--keep-windows 0 is too few: it must be at least 1"),
     (["tune", "memory", "--mode", "wild"], "invalid choice: 'wild'"),
     (["tune", "memory", "--mode", "approve"], "standard input is not a terminal"),
+    (
+        ["tune", "memory", "--mode", "advise", "--controller", "nelder_mead", "--duration", "20s"],
+        "--mode advise: a search by trials has to make its changes; use autonomous or approve",
+    ),
     (["tune", "memory", "--option", "speed=1"], "--option 'speed=1': write NAME=VALUE; trim has "),
     (["tune", "memory", "--option", "margin"], "--option 'margin': write NAME=VALUE; trim has "),
     (["tune", "memory", "--option", "margin=lots"], "'lots' is not a number"),
