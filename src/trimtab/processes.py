@@ -19,6 +19,9 @@ from trimtab.errors import UsageError
 PROC = Path("/proc")
 TICKS_HZ = os.sysconf("SC_CLK_TCK")
 """Unit of start times."""
+HIDDEN = "other users' processes are hidden here (hidepid)"
+SHOW = "run as root or as the server's user"
+"""What is said where they are (`hidden`, hidepid in proc(5)), and what shows a server's all the same."""
 _SMALL_BYTES = 1 << 15
 _MOST_MAPS_BYTES = 4 << 20
 _FORKED = 0x40
@@ -135,6 +138,15 @@ def pids(proc: Path = PROC) -> list[int]:
         proc: where /proc is.
     """
     return [int(entry) for entry in os.listdir(proc) if entry.isdigit()]
+
+
+def hidden(proc: Path = PROC) -> bool:
+    """Whether other users' processes cannot be seen: then the first one, which is always there, is hidden too.
+
+    Args:
+        proc: where /proc is.
+    """
+    return _stat(1, proc) is None
 
 
 def children(pid: int, proc: Path = PROC) -> list[int]:

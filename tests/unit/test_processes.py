@@ -15,7 +15,17 @@ import pytest
 from trimtab import processes
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import executed, holds, not_permitted, program_of, start_of, threads_left, user_of, users_in
+from trimtab.processes import (
+    executed,
+    hidden,
+    holds,
+    not_permitted,
+    program_of,
+    start_of,
+    threads_left,
+    user_of,
+    users_in,
+)
 
 ME = os.getpid()
 NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
@@ -163,3 +173,13 @@ def test_a_users_limit_of_threads_is_one_for_all_his_processes(
     )
     assert threads_left(77, tmp_path) == left
     assert threads_left(78, tmp_path) is None, "it has ended"
+
+
+def test_where_the_first_process_is_not_seen_those_of_others_are_hidden(tmp_path: Path) -> None:
+    assert not hidden()
+    own = tmp_path / str(ME)
+    own.mkdir()
+    (own / "stat").write_bytes(Path(f"/proc/{ME}/stat").read_bytes())
+    assert hidden(tmp_path)
+    own.rename(tmp_path / "1")
+    assert not hidden(tmp_path)

@@ -10,6 +10,7 @@ from typing import TypeVar
 from trimtab.clock import SystemClock
 from trimtab.core import Clock, Finding, Knob, Plant
 from trimtab.errors import PlantGone, TrimtabError, UsageError
+from trimtab.processes import HIDDEN, SHOW, hidden
 
 DEADLINE_S = 120.0
 """The doctor begins to look at a server of a kind until so long after the first."""
@@ -35,6 +36,8 @@ def each(
         whose: which of them count; empty for all.
         clock: by which those that answer slowly keep nobody waiting without end; None for the machine's.
     """
+    if not running and hidden():
+        return (Finding(name, False, f"none is seen here: {HIDDEN}", f"{SHOW}; or {enable}"),)
     if not running:
         return (Finding(name, False, f"none runs here {whose}".strip(), enable),)
     clock = clock or SystemClock()

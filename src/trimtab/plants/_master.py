@@ -18,8 +18,11 @@ from typing import ClassVar, Self, TypeVar
 from trimtab.core import Clock
 from trimtab.errors import PlantGone, UsageError
 from trimtab.processes import (
+    HIDDEN,
+    SHOW,
     Process,
     descriptors,
+    hidden,
     identify,
     not_permitted,
     parent_of,
@@ -124,7 +127,8 @@ class Master:
             there = f"; there is {listed}" if listed else ""
             raise UsageError(f"pid {pid} is not the first process of {cls.title}{there}")
         if not running:
-            raise UsageError(f"no running {cls.title} found (no process named {cls.called})")
+            unseen = f"; {HIDDEN}: {SHOW}" if hidden() else ""
+            raise UsageError(f"no running {cls.title} found (no process named {cls.called}){unseen}")
         choice = [one for one in running if one.own] or running
         if len(choice) > 1:
             several = "; ".join(one.line for one in choice)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 import pytest
 
 from tests._memory_plant import FakeClock
 from trimtab.core import Finding
 from trimtab.errors import PlantError, PlantGone, UsageError
-from trimtab.plants import _findings
+from trimtab.plants import _findings, _master
+from trimtab.plants._master import Master
+from trimtab.plants.linux import target
+from trimtab.processes import HIDDEN
 
 
 class Server:
@@ -52,3 +56,26 @@ def test_servers_that_answer_slowly_keep_nobody_waiting_for_more_than_one_deadli
     found = _findings.each("kind", range(100), slow, "start one", clock=clock)
     assert [one.subject for one in found] == ["server 0", "server 1", "server 2", "kind"]
     assert "97 more were not looked at" in found[-1].detail
+
+
+def test_where_others_processes_are_hidden_no_server_is_said_not_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(number: int) -> tuple[Finding, ...]:
+        raise AssertionError
+
+    class Hidden(Master):
+        title, called = "Kind", "kind"
+
+        @classmethod
+        def running(cls) -> list[Self]:
+            return []
+
+    (found,) = _findings.each("kind", (), nothing, "start one")
+    assert (found.detail, found.enable) == ("none runs here", "start one")
+    for module in (_findings, _master, target):
+        monkeypatch.setattr(module, "hidden", lambda: True)
+    (found,) = _findings.each("kind", (), nothing, "start one")
+    assert (found.usable, found.detail) == (False, f"none is seen here: {HIDDEN}")
+    assert found.enable == "run as root or as the server's user; or start one"
+    for find in (lambda: Hidden.find(None), lambda: target.find(["no-such-program"], [], [])):
+        with pytest.raises(UsageError, match=r"hidden here \(hidepid\): run as root or as the server's user"):
+            find()

@@ -18,7 +18,7 @@ from trimtab.plants._master import Master
 from trimtab.plants._vetted import vet
 from trimtab.plants.linux import putback
 from trimtab.plants.linux.putback import Thread
-from trimtab.processes import Process, identify
+from trimtab.processes import HIDDEN, SHOW, Process, hidden, identify
 from trimtab.trust import printable, require_trusted
 
 _WHOLE = {1: "the whole machine", 2: "the kernel"}
@@ -96,7 +96,8 @@ def _named(program: str) -> Process:
     own = [one for one in running if one.own]
     shown = printable(program)
     if not running:
-        raise UsageError(f"no running {shown} found (no process has that program)")
+        unseen = f"; {HIDDEN}: {SHOW}" if hidden() else ""
+        raise UsageError(f"no running {shown} found (no process has that program){unseen}")
     if not own:
         others = "; ".join(one.line for one in running)
         raise UsageError(f"no {shown} of this user's runs, but {others}: name the one that is meant with --pid")
