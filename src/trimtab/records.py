@@ -18,6 +18,8 @@ from trimtab.trials import Search
 
 T = TypeVar("T")
 GUARANTEE = "guarantee"
+CHOICES = "choices"
+"""Under which a plan keeps the knobs beside those that may be moved whose values have names."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Plan:
     def plant(self) -> str:
         """The plants' registered names in one."""
         return "+".join(subject.plant for subject in self.subjects)
+
+    @property
+    def known(self) -> tuple[Knob, ...]:
+        """The knobs by which a configuration is put into words: those that may be moved, and other choices."""
+        return (*self.knobs, *(self.extra(CHOICES, tuple[Knob, ...]) or ()))
 
     @property
     def guarantee(self) -> DelayGuarantee | None:

@@ -27,7 +27,7 @@ from trimtab.host import facts
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.options import options_in_force
-from trimtab.records import GUARANTEE, Plan, Run
+from trimtab.records import CHOICES, GUARANTEE, Plan, Run
 from trimtab.referee import Course
 from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Mode, Settings
@@ -309,13 +309,15 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,
-        extras={**plant.extras, **_extras(job)},
+        extras={**plant.extras, **_extras(plant, job)},
     )
 
 
-def _extras(job: RunRequest) -> dict[str, Any]:
-    """Extras of the plan that only some runs have: a guarantee, a search."""
+def _extras(plant: Plant, job: RunRequest) -> dict[str, Any]:
+    """Extras of the plan that only some runs have: a guarantee, a search, choices that are not moved."""
     found = {} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)}
+    if choices := [knob for knob in plant.knobs() if knob.domain.choices and knob not in job.knobs]:
+        found[CHOICES] = codec.builtins(choices)
     if isinstance(job.controller, trials.Searching):
         found[trials.EXTRA] = codec.builtins(job.controller.search)
     return found

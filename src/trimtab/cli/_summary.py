@@ -53,7 +53,7 @@ def _stretch(track: Track, windows: Sequence[Window], before: Sequence[Window] =
     if len(now) > MANY:
         moved = {knob.name for knob in track.run.plan.knobs}
         now = {name: value for name, value in now.items() if name in moved and then.get(name) != value}
-    said = f"{settings(now, track.run.plan.knobs) or 'as at the start'}: {metric}"
+    said = f"{settings(now, track.run.plan.known) or 'as at the start'}: {metric}"
     values = [w.readings[metric] for w in windows if metric in w.readings]
     if not values:
         return f"{said} not measured"

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests._memory_plant import MemoryPlant
+from tests._memory_plant import TIMEOUT, WORKERS, FakeSensor, MemoryPlant
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery, metrics
 from trimtab.cli import _run, tune
-from trimtab.core import Applied, PlantDefaults, Prepared
+from trimtab.core import Applied, Domain, How, Knob, PlantDefaults, Prepared
 from trimtab.core.trial import MoveState
 from trimtab.errors import ApplyFailed, ApplyLater
 from trimtab.events import Status
@@ -52,6 +52,22 @@ def test_a_choice_is_shown_by_its_name(trimtab: Trimtab) -> None:
     assert "start: pool dynamic: " in said.out
     observed = trimtab("observe", "memory", "--choice", "--duration", "10s").out
     assert observed.splitlines()[1].split()[4] == "dynamic"
+
+
+def test_a_choice_that_is_not_moved_is_shown_by_its_name_too(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, domain = MemoryPlant.__init__, Domain.choice("static", "dynamic")
+    pool = Knob("pool", "pm", "", domain, 1, How.LIVE, "nothing", "How the pool grows.")
+
+    def growing(plant: MemoryPlant, *sensors: FakeSensor) -> None:
+        made(plant, *sensors)
+        plant.values["pool"] = 1
+
+    monkeypatch.setattr(MemoryPlant, "__init__", growing)
+    monkeypatch.setattr(MemoryPlant, "knobs", lambda plant: (WORKERS, TIMEOUT, pool))
+    for said in (trimtab(*TUNE), trimtab("runs", "show", 1)):
+        assert "start: workers 10, timeout 100, pool dynamic: " in said.out, said.err
 
 
 def test_json_is_one_object_per_line(trimtab: Trimtab) -> None:
