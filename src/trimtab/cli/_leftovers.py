@@ -205,6 +205,8 @@ def out_of_reach(args: argparse.Namespace, store: Store, plant: Plant) -> str:
     for part in plant.parts or (plant,):
         for knob, mend in part.out_of_reach().items():
             had = [one.run.id for one in _there(store, part) if knob in one.movable]
+            if mend and not had:  # the operator's own edit waits for a restart there
+                continue
             undo = f"'{command(args, 'undo', had[-1])}' undoes it" if had else "undo the run that has"
             stays = "stays as an earlier run has set it, which this one has no leave to undo"
             said.append(f"{_prefix(part)}{knob} {stays}: {mend or undo}")

@@ -435,6 +435,8 @@ def test_an_undo_names_what_it_has_no_leave_to_undo_and_what_does(
     said = tuned("runs", "undo", 1)
     assert (said.code, said.out) == (1, "run 1: nothing is left to undo\n")
     assert said.err == f"trimtab: run 1: {stays}: restart Memory\n"
+    monkeypatch.setattr(memory, "out_of_reach", lambda plant: {"policy": "restart Memory"}, raising=False)
+    assert tuned("runs", "undo", 1).code == 0, "no run could have set it: it is the operator's own edit"
 
 
 def test_an_undo_that_cannot_be_stored_is_said_all_the_same(
