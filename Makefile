@@ -10,6 +10,9 @@ pytest := $(bin)/python tests/nothing_left.py $(bin)/pytest -q
 export PYTHONDONTWRITEBYTECODE :=
 # By itself numpy has a thread for each further CPU, which turns in circles for a while after each product: trimtab has none either.
 export OPENBLAS_NUM_THREADS ?= 1
+# clippy lints what it compiles, and the tests are built with it: by itself it would have to read all of it once more.
+linted := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings \
+	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
 	native/Cargo.toml native/Cargo.lock
 stamp := .venv/.setup-stamp
@@ -20,7 +23,7 @@ demo: setup
 
 test: setup-test
 	$(MAKE) -j 2 --output-sync=target lint-python native
-	$(MAKE) -j 3 --output-sync=target servers-alone unit lint-rust
+	$(MAKE) -j 2 --output-sync=target servers-alone unit
 	$(MAKE) servers-quiet
 
 setup: $(stamp)
@@ -51,10 +54,10 @@ lint-python: setup-test
 
 lint-rust: setup-test
 	cargo fmt --manifest-path native/Cargo.toml --all --check
-	nice -n 5 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked --profile checks -- -D warnings
+	$(linted) --no-run
 
-native: setup-test
-	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
+native: lint-rust
+	$(linted)
 
 unit: setup-test
 	nice -n 5 $(pytest) -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
