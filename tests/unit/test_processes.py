@@ -6,12 +6,12 @@ import os
 import re
 import resource
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests._own_name import name
 from trimtab import processes
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -27,17 +27,10 @@ from trimtab.processes import (
     users_in,
 )
 
+__all__ = ["name"]
+
 ME = os.getpid()
 NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
-
-
-@pytest.fixture
-def name() -> Iterator[Path]:
-    """The file with this process's own name, which is put back."""
-    path = Path(f"/proc/{ME}/comm")
-    before = path.read_bytes()
-    yield path
-    path.write_bytes(before)
 
 
 @pytest.mark.parametrize("called", NAMES, ids=repr)

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests._own_name import HOSTILE, name
 from tests.unit.plants.test_tomcat_change import of_this_process
 from trimtab.errors import UsageError
 from trimtab.plants.tomcat import jmx, undo
 from trimtab.plants.tomcat.journal import Entry, Paused
+
+__all__ = ["name"]
 
 HARNESS = """
 final class Harness {
@@ -68,6 +71,14 @@ def test_it_has_a_paused_connector_serve_and_asks_for_the_values_from_before_and
         "call\t1\ta:type=Connector\tresume\ta:type=Connector\tstart",
         "undo\t1\ta:type=bean\tmaxThreads\t200\t50",
     ]
+
+
+@pytest.mark.parametrize("called", HOSTILE, ids=repr)
+def test_a_tomcat_is_known_by_its_start_whatever_it_calls_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Path, called: bytes
+) -> None:
+    name.write_bytes(called)
+    assert undone(tmp_path, monkeypatch, """echo '{"ready":true}'; echo '{"id":1,"is":true}'""").stdout == "undone\n"
 
 
 def test_a_jvm_that_was_told_to_let_nobody_attach_is_not_signalled(tmp_path: Path) -> None:

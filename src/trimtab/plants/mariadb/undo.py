@@ -14,7 +14,7 @@ _SCRIPT = """#!/bin/sh
 # Undoes what trimtab set in MariaDB (pid {pid}); what somebody else has set since is left alone.
 set -e
 # A MariaDB that was started anew has forgotten what was set.
-set -- $(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null)
+set -- $(LC_ALL=C sed -n '$s/.*) //p' /proc/{pid}/stat 2>/dev/null)
 if [ "$1" = Z ] || [ "${{20}}" != {started} ]; then
     echo "MariaDB (pid {pid}) has ended, and what was set live with it"
 else

@@ -52,9 +52,7 @@ _NEEDED = "Java must be of version 11 or newer, with its compiler (jdk.compiler)
 _NOT_RUN = f"our program did not run: {_NEEDED}"
 _OURS = {"PATH": own.SYSTEM_PATH, "LANG": "C.UTF-8"}
 _DEAF = ("/bin/sh", "-c", "trap '' TERM HUP INT; exec \"$@\"", "sh")
-"""It ends with its input: who ends all of us at once, as systemd does, leaves trimtab the time to put things back.
-
-By a shell: only newer ones of GNU's `env` can have signals ignored (coreutils 8.31; Red Hat 8 has 8.30)."""
+"""It ends with its input: who ends all, as systemd does, leaves trimtab time to put back. Older `env` cannot."""
 Values = list[Mapping[str, int | str | None] | None]
 
 

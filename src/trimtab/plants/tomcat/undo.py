@@ -42,7 +42,7 @@ def script(process: TomcatProcess, entries: Sequence[Entry], paused: Sequence[Pa
 # Undoes what trimtab set in {process}. A Tomcat that has restarted since has nothing to undo.
 set -e
 cd /
-[ "$(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null | cut -d ' ' -f 20)" = {started} ] || {{
+[ "$(LC_ALL=C sed -n '$s/.*) //p' /proc/{pid}/stat 2>/dev/null | cut -d ' ' -f 20)" = {started} ] || {{
   echo "Tomcat (pid {pid}) has ended: there is nothing to undo"
   exit 0
 }}
