@@ -24,8 +24,8 @@ from tests.servers._private_tomcat import SHIPPED, Bed, private
 from tests.servers._under_gate import catches, until
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.tomcat import java, probe, process
 from trimtab.plants.tomcat import jmx as module
-from trimtab.plants.tomcat import probe, process
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.plant import Tomcat
@@ -152,9 +152,9 @@ def test_the_program_is_compiled_once_and_nothing_beside_it_is_a_part_of_it(
     processors.write_text("Stranger")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLASSPATH", str(tmp_path))
-    module._compiled.cache_clear()
+    java.compiled.cache_clear()
     service.attach().close()
-    monkeypatch.setattr(module, "source", lambda: "not Java")
+    monkeypatch.setattr(java, "source", lambda: "not Java")
     with contextlib.closing(service.attach()) as tomcat:
         assert tomcat.configuration() == SHIPPED
 

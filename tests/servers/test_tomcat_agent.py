@@ -15,7 +15,8 @@ from tests.servers._under_gate import PATIENCE_S
 from trimtab import own
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
-from trimtab.plants.tomcat.jmx import Jmx, _compiled
+from trimtab.plants.tomcat.java import java
+from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.layout import HEAP
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import start_of
@@ -32,14 +33,14 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TomcatProcess]:
     """A JVM, which need not be Tomcat's for this."""
     source = tmp_path_factory.mktemp("jvm") / "Waits.java"
     source.write_text(WAITS)
-    java = own.program("java")
-    assert java is not None
-    command = [java, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", str(source)]
+    program = own.program("java")
+    assert program is not None
+    command = [program, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", str(source)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdout is not None and started.stdout.readline() == b"\n"
         began = start_of(started.pid)
         assert began is not None
-        yield TomcatProcess(started.pid, began, Path(java), (), os.geteuid())
+        yield TomcatProcess(started.pid, began, Path(program), (), os.geteuid())
         started.communicate()
 
 
@@ -62,7 +63,7 @@ def test_an_agent_that_the_operator_has_opened_stays_open(jvm: TomcatProcess) ->
 
 
 def test_two_that_come_at_once_share_the_agent_of_the_first(jvm: TomcatProcess) -> None:
-    _compiled()
+    java(jvm)
     found: list[list[str]] = []
     together = threading.Barrier(3, timeout=PATIENCE_S)
 

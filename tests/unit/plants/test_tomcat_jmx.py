@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import select
 import signal
 import subprocess
-import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -84,19 +80,6 @@ def test_a_flood_before_it_has_connected_is_no_connection(talk: Talk, monkeypatc
     monkeypatch.setattr(Jmx, "close", lambda self: self._client.kill())
     with pytest.raises(UsageError, match="cannot be attached to: it does not answer"):
         talk(FLOOD)
-
-
-def test_the_program_is_compiled_without_a_disk_which_may_be_full(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def compiled(command: list[str], **options: Any) -> None:
-        Path(options["cwd"], "Jmx.class").write_bytes(b"compiled")
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    monkeypatch.setattr(module, "java", lambda: "java")
-    monkeypatch.setattr(subprocess, "run", compiled)
-    with zipfile.ZipFile(io.BytesIO(module._compiled.__wrapped__())) as jar:
-        assert jar.read("Jmx.class") == b"compiled"
 
 
 def test_a_java_that_cannot_run_the_program_is_said_and_what_it_must_be(talk: Talk) -> None:
@@ -199,5 +182,5 @@ def test_the_program_ends_with_its_input_and_with_no_signal_to_all_of_us_whateve
     assert not any(word.startswith("--") for word in module._DEAF)
     kills = 'for name in TERM HUP INT; do kill -$name $$; done; echo "$1"'
     command = [*module._DEAF, "/bin/sh", "-c", kills, "sh", "alive"]
-    said = subprocess.run(command, env=module._OURS, capture_output=True, check=True, text=True)
+    said = subprocess.run(command, env=module.ENVIRONMENT, capture_output=True, check=True, text=True)
     assert said.stdout == "alive\n"

@@ -13,7 +13,7 @@ import pytest
 from tests._own_name import HOSTILE, name
 from tests.unit.plants.test_tomcat_change import of_this_process
 from trimtab.errors import UsageError
-from trimtab.plants.tomcat import jmx, undo
+from trimtab.plants.tomcat import java, undo
 from trimtab.plants.tomcat.journal import Entry, Paused
 
 __all__ = ["name"]
@@ -33,10 +33,10 @@ final class Jmx {"""
 
 def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> subprocess.CompletedProcess[str]:
     """The script's end where its Java does this."""
-    java = tmp_path / "java"
-    java.write_text(f"#!/bin/sh\ncat > {tmp_path}/asked\n{program}\n")
-    java.chmod(0o755)
-    monkeypatch.setattr(undo, "java", lambda: str(java))
+    answers = tmp_path / "java"
+    answers.write_text(f"#!/bin/sh\ncat > {tmp_path}/asked\n{program}\n")
+    answers.chmod(0o755)
+    monkeypatch.setattr(undo, "java", lambda process: str(answers))
     monkeypatch.setattr(undo, "identity", lambda process: [])
     paused = Paused("a:type=Connector", "a:type=ThreadPool", 8192, 100)
     script = undo.script(of_this_process(), [Entry("a:type=bean", "maxThreads", 200, (50,))], [paused])
@@ -84,11 +84,11 @@ def test_a_tomcat_is_known_by_its_start_whatever_it_calls_itself(
 def test_a_jvm_that_was_told_to_let_nobody_attach_is_not_signalled(tmp_path: Path) -> None:
     """It would answer each signal with a dump of its threads; the process here would be ended."""
     program = tmp_path / "Jmx.java"
-    program.write_text(jmx.source())
+    program.write_text(java.source())
     deaf = ["sh", "-c", "read end; exit 7", "java", "-XX:+DisableAttachMechanism"]
     with subprocess.Popen(deaf, stdin=subprocess.PIPE) as process:
         ended = subprocess.run(
-            ["nice", "-n", "19", jmx.java(), *jmx.OPTIONS, program, str(process.pid)],
+            ["nice", "-n", "19", java.java(of_this_process()), *java.OPTIONS, program, str(process.pid)],
             capture_output=True,
             check=False,
             timeout=300,
@@ -118,9 +118,9 @@ def test_a_jvm_that_answers_the_signal_with_a_dump_is_not_attached_to(tmp_path: 
 def answered(tmp_path: Path, asked: str) -> list[str]:
     """The program's replies by the MBeans of its own JVM."""
     program = tmp_path / "Harness.java"
-    program.write_text(jmx.source().replace("\nfinal class Jmx {", HARNESS, 1))
+    program.write_text(java.source().replace("\nfinal class Jmx {", HARNESS, 1))
     ended = subprocess.run(
-        ["nice", "-n", "19", jmx.java(), *jmx.OPTIONS, program],
+        ["nice", "-n", "19", java.java(of_this_process()), *java.OPTIONS, program],
         input=asked.encode(),
         capture_output=True,
         check=False,

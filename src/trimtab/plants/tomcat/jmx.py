@@ -9,27 +9,22 @@ answers is believed to be numbers and names, within bounds, and no more.
 from __future__ import annotations
 
 import contextlib
-import functools
-import io
 import math
 import os
 import select
 import subprocess
-import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trimtab import codec, own
+from trimtab import codec
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, TrimtabError, UsageError
 from trimtab.plants._vetted import require_here, same_network
+from trimtab.plants.tomcat.java import ATTACHES, ENVIRONMENT, JVM, NEEDED, compiled, java
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.trust import printable, require_trusted
+from trimtab.trust import printable
 
 PATIENCE_S = 10.0
 """Patience for questions of the operator: a garbage collection or a full CPU share may take a while."""
@@ -38,19 +33,9 @@ _MOST_BYTES = 1 << 20
 _CONNECT = 0
 """Number of the question that nobody asks: whether the program has connected."""
 _LARGEST = 1 << 62
-_JVM = ("-Xmx64m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-"""Java's options for a small program that lives as long as trimtab does."""
-_ATTACHES = "--add-opens=jdk.attach/sun.tools.attach=ALL-UNNAMED"
-OPTIONS = (*_JVM, _ATTACHES, "--source", "11")
-"""Those with which Java compiles the program and runs it."""
-_IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-_JAVAC = "jdk.compiler/com.sun.tools.javac.Main"
-_COMPILER = (*_JVM, "-m", _JAVAC, "-source", "11", "-target", "11", "-nowarn", "-proc:none")
 _UNRUN = 1
 """Java's exit code where it cannot run a program, which has then said nothing: a runtime may lack the compiler."""
-_NEEDED = "Java must be of version 11 or newer, with its compiler (jdk.compiler), as default-jre-headless has it"
-_NOT_RUN = f"our program did not run: {_NEEDED}"
-_OURS = {"PATH": own.SYSTEM_PATH, "LANG": "C.UTF-8"}
+_NOT_RUN = f"our program did not run: {NEEDED}"
 _DEAF = ("/bin/sh", "-c", "trap '' TERM HUP INT; exec \"$@\"", "sh")
 """It ends with its input: who ends all, as systemd does, leaves trimtab time to put back. Older `env` cannot."""
 Values = list[Mapping[str, int | str | None] | None]
@@ -74,43 +59,6 @@ class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"v
 
 class Refused(TrimtabError):
     """The server refused an operation; the message carries its words."""
-
-
-def source() -> str:
-    """The Java program."""
-    return resources.files("trimtab.plants.tomcat").joinpath("Jmx.java").read_text(encoding="utf-8")
-
-
-@functools.cache
-def _compiled() -> bytes:
-    """The Java program as a jar: compiled once, without a disk, it starts with a ninth of the CPU time of its text.
-
-    Raises:
-        UsageError: there is no Java, or others could change it.
-        OSError, SubprocessError: it did not compile.
-    """
-    with tempfile.TemporaryDirectory(prefix="trimtab-jmx-", dir=_IN_MEMORY) as name:
-        Path(name, "Jmx.java").write_text(source(), encoding="utf-8")
-        # The compiler takes what it finds in its working directory for parts of the program.
-        command = [java(), *_COMPILER, "Jmx.java"]
-        subprocess.run(command, check=True, capture_output=True, timeout=_START_S, env=_OURS, cwd=name)
-        with zipfile.ZipFile(jar := io.BytesIO(), "w") as classes:
-            for path in sorted(Path(name).glob("*.class")):
-                classes.write(path, path.name)
-    return jar.getvalue()
-
-
-def java() -> str:
-    """The Java that runs it.
-
-    Raises:
-        UsageError: there is none, or others could change it.
-    """
-    found = own.program("java")
-    if found is None:
-        raise UsageError("no java here, which JMX needs: install the package default-jre-headless")
-    require_trusted(found)
-    return found
 
 
 def identity(process: TomcatProcess, files: str | None = None) -> list[str]:
@@ -377,19 +325,20 @@ class Jmx:
         fd = os.memfd_create("trimtab-jmx")
         files = -1
         try:
+            program = java(self.process)
             with open(fd, "wb", closefd=False) as jar:
-                jar.write(_compiled())
+                jar.write(compiled(program))
             # Open before it is asked whether this is still the process that we mean.
             files = os.open(f"/proc/{self.process.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             self.process.check()
-            command = [*_DEAF, *identity(self.process, f"/proc/self/fd/{files}"), java(), *_JVM, _ATTACHES]
+            command = [*_DEAF, *identity(self.process, f"/proc/self/fd/{files}"), program, *JVM, ATTACHES]
             return subprocess.Popen(
                 [*command, "-cp", f"/dev/fd/{fd}", "Jmx", str(self.process.pid)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(fd, files),
-                env=_OURS,
+                env=ENVIRONMENT,
                 cwd="/",
                 bufsize=0,
                 # Ctrl-C in a terminal reaches trimtab alone, which still has something to put back.

@@ -1,4 +1,4 @@
-"""The processes of running Tomcats: Java that has Tomcat's own library open.
+"""The processes of running Tomcats: Java, or jsvc, that has Tomcat's own library open.
 
 Nothing of a process of another user is read that he could have wait for ever: the names of its open files come from
 the kernel, its command line from its own memory. What a process is by these names is not believed either: nothing of
@@ -17,7 +17,8 @@ from trimtab.plants._master import Master
 from trimtab.processes import maps, not_permitted, opened, pids, program_of, start_of, user_of
 
 _LIBRARY = re.compile(r"/(tomcat\d*-)?catalina(-[\d.]+)?\.jar( \(deleted\))?")
-_PROGRAM = "java"
+_PROGRAMS = ("java", "jsvc")
+"""Java's own, and commons-daemon's, which has a JVM in its child."""
 _OPENJ9 = b"libj9vm"
 _SIGQUIT = 1 << (3 - 1)
 
@@ -26,7 +27,7 @@ class TomcatProcess(Master):
     """A running Tomcat."""
 
     title = "Tomcat"
-    called = f"java that has Tomcat's catalina.jar open{'' if os.geteuid() == 0 else ', that this user runs'}"
+    called = f"java or jsvc that has Tomcat's catalina.jar open{'' if os.geteuid() == 0 else ', that this user runs'}"
 
     @classmethod
     def running(cls) -> list[Self]:
@@ -35,7 +36,7 @@ class TomcatProcess(Master):
         return [
             cls(pid, started, program, (), user_of(pid))
             for pid, program, started in there
-            if program is not None and program.name == _PROGRAM and started is not None and _holds_library(pid)
+            if program is not None and program.name in _PROGRAMS and started is not None and _holds_library(pid)
         ]
 
     @classmethod

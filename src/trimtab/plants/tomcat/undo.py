@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from trimtab.plants.tomcat.jmx import OPTIONS, identity, java, source
+from trimtab.plants.tomcat.java import OPTIONS, java, source
+from trimtab.plants.tomcat.jmx import identity
 from trimtab.plants.tomcat.journal import Entry, Paused
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.plants.tomcat.restart import LIMIT, REQUESTS, UNLIMITED
@@ -37,7 +38,7 @@ def script(process: TomcatProcess, entries: Sequence[Entry], paused: Sequence[Pa
     asked += [("undo", "1", one.bean, one.attribute, str(one.before), *map(str, one.ours)) for one in entries]
     said = " ".join(shlex.quote("\t".join(words)) for words in asked)
     pid, started = process.pid, process.started
-    command = [*identity(process), java(), *OPTIONS, "/dev/fd/3", str(pid)]
+    command = [*identity(process), java(process), *OPTIONS, "/dev/fd/3", str(pid)]
     return f"""#!/bin/sh
 # Undoes what trimtab set in {process}. A Tomcat that has restarted since has nothing to undo.
 set -e
