@@ -296,6 +296,27 @@ def test_a_run_that_may_not_restart_says_so_when_it_undoes_what_only_a_start_rea
     squid.undo_leftover()
     assert squid.out_of_reach() == {"memory_replacement_policy": f"restart Squid (pid {bed.testbed.pid})"}
     assert not bed.snippet.exists() and bed.worker() == worker
+    later = bed.attach()
+    assert later.out_of_reach() == squid.out_of_reach(), "the next one knows it too"
+    assert "memory_replacement_policy as an earlier run has set it until it is restarted" in later.leftover()
+    later.apply({"cache_mem": 16})
+    later.restore()
+    assert bed.attach().leftover() == later.leftover() != ""
+    os.kill(worker, signal.SIGKILL)
+    until(bed.serves, "it is not back")
+    replaced = bed.attach()
+    assert (replaced.leftover(), replaced.out_of_reach()) == ("", {})
+
+
+def test_an_undo_with_leave_ends_what_one_without_has_left(bed: Bed) -> None:
+    bed.attach(may_restart=True).apply({"memory_replacement_policy": 2})
+    worker = bed.worker()
+    bed.attach().undo_leftover()
+    squid = bed.attach(may_restart=True)
+    assert squid.configuration()["memory_replacement_policy"] == 2 and bed.worker() == worker
+    squid.undo_leftover()
+    assert (squid.configuration()["memory_replacement_policy"], squid.leftover()) == (0, "")
+    assert bed.worker() != worker
 
 
 def test_what_only_a_start_reads_goes_back_too_where_an_undo_was_killed_before_its_reload(bed: Bed) -> None:

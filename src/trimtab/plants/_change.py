@@ -96,6 +96,10 @@ class Change(ABC, Generic[S]):
             PlantGone: it has ended.
         """
 
+    def loaded(self) -> None:
+        """Takes the server's mark away: it runs with what its files say."""
+        _unloaded.unmark(self.server.master)
+
     def present(self) -> Texts:
         """Present texts of these files.
 
@@ -158,7 +162,7 @@ class Change(ABC, Generic[S]):
             if isinstance(error, OSError | UsageError):
                 raise ApplyFailed(str(error)) from error
             raise
-        _unloaded.unmark(self.server.master)
+        self.loaded()
         return notes
 
     def undo(self) -> None:
@@ -176,7 +180,7 @@ class Change(ABC, Generic[S]):
             self.test({})
             there = True
             self.reloaded({})
-            _unloaded.unmark(self.server.master)
+            self.loaded()
         except PlantGone as error:
             if read := self._read_meanwhile():
                 raise ApplyFailed(read) from None
@@ -258,7 +262,7 @@ class Change(ABC, Generic[S]):
             put()
         except ApplyFailed as error:
             raise NotBack(why, str(error), Debt(previous, self.texts)) from why
-        _unloaded.unmark(self.server.master)
+        self.loaded()
 
 
 @dataclass(frozen=True)

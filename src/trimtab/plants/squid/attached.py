@@ -23,6 +23,8 @@ from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
+WORKER = "worker's start"
+"""In the mark of a Squid whose worker has loaded its files, and keeps what only a start reads."""
 _RELOAD_PATIENCE_S = 5.0
 _BY_DNS = re.compile(r"(\S+)\s+(?:dst|dst_as|srcdomain|srcdom_regex)\s(?!\s*(?:-\w+\s+)*-\w*n)")
 """An acl for which a name is resolved: one that does not forbid it."""
@@ -72,10 +74,13 @@ class Attached(IncludedServer[Configuration]):
         vet(master)
         self.loaded = self.read()
         # What only a start reads is still the trial's where a kill came between its file's going and the reload.
+        self._worker = master.worker()
         kept = _unloaded.marked(master) or {}
+        if WORKER in kept and kept[WORKER] != processes.start_of(self._worker):
+            _unloaded.unmark(master)  # another one has read its files since
+            kept = {}
         at_start = {name: kept[name] for name in knobs.AT_START if name in kept}
         self.in_force = {**knobs.values(self.loaded), **at_start}
-        self._worker = master.worker()
         self.rooms = rooms(self._worker)
         # Somebody's reload may be under way, in which it listens nowhere for a moment.
         self._sockets = master.awaited(clock, _RELOAD_PATIENCE_S, master.ports)
@@ -137,9 +142,23 @@ class Attached(IncludedServer[Configuration]):
         values, worker = self.values(self.loaded), self.master.worker()
         if worker == self._worker:
             values |= {name: self.in_force[name] for name in knobs.AT_START}
+        else:
+            _unloaded.unmark(self.master)
         self.in_force, self._worker = values, worker
         self._sockets = self.master.ports()
         self.pending = None
+
+    @property
+    def stale(self) -> list[str]:
+        """What only a start reads, and the worker has otherwise than the files that it has loaded say."""
+        wanted = self.values(self.loaded)
+        return sorted(name for name in knobs.AT_START if self.in_force[name] != wanted[name])
+
+    def mark_worker(self) -> None:
+        """Keeps the mark of a worker that is not replaced, with what it has of an earlier run, while it runs."""
+        started = processes.start_of(self._worker)
+        if started is not None and _unloaded.marked(self.master) is not None:
+            _unloaded.mark(self.master, {WORKER: started, **{name: self.in_force[name] for name in self.stale}})
 
     def permitted(self, accept_lost: bool) -> None:
         """Makes sure that Squid may be reloaded, that nothing is lost by it, and nobody waits for long.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants._included_server import IncludedChange
-from trimtab.plants.squid import knobs
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.manager import CacheMemory
 from trimtab.plants.squid.reload import Patience, reload, restart
@@ -36,8 +35,7 @@ class Change(IncludedChange[Attached]):
         """
         notes = reload(self.server.master, self.clock, self.patience)
         self.server.reloaded()
-        wanted = self.server.values(self.server.loaded)
-        stale = [name for name in knobs.AT_START if self.server.in_force[name] != wanted[name]]
+        stale = self.server.stale
         if stale and self.may_restart:
             began_s = self.clock.now_s()
             try:
@@ -46,9 +44,16 @@ class Change(IncludedChange[Attached]):
                 self.server.held_s += self.clock.now_s() - began_s
             self.server.reloaded()
         elif stale:
-            notes += (f"{' and '.join(sorted(stale))} come into force when Squid is restarted",)
+            notes += (f"{' and '.join(stale)} come into force when Squid is restarted",)
         self.require(expected)
         return (*notes, *self._page())
+
+    def loaded(self) -> None:
+        """Takes Squid's mark away, once its worker has what only a start reads too."""
+        if self.server.stale:
+            self.server.mark_worker()
+        else:
+            super().loaded()
 
     def _page(self) -> tuple[str, ...]:
         """Makes sure of the memory's limit, by Squid's share of it in use.

@@ -15,12 +15,13 @@ from pathlib import Path
 from trimtab.core import Clock, Configuration, Sensor
 from trimtab.core.memory import Need, under
 from trimtab.errors import UsageError
+from trimtab.plants import _unloaded
 from trimtab.plants._change import Texts
 from trimtab.plants._included_files import directories
 from trimtab.plants._included_server import IncludedPlant
 from trimtab.plants._master import Master
 from trimtab.plants.squid import knobs, manager, snippet
-from trimtab.plants.squid.attached import Attached
+from trimtab.plants.squid.attached import WORKER, Attached
 from trimtab.plants.squid.change import Change
 from trimtab.plants.squid.configuration import read
 from trimtab.plants.squid.process import SquidMaster
@@ -138,9 +139,15 @@ class Squid(IncludedPlant):
 
     def out_of_reach(self) -> Mapping[str, str]:
         """What only a start reads, and a worker that may not be replaced has otherwise than the files say."""
-        squid, names = self._server, () if self._may_restart else sorted(knobs.AT_START)
-        wanted = squid.values(squid.loaded)
-        return {name: f"restart {squid.master}" for name in names if squid.in_force[name] != wanted[name]}
+        squid = self._server
+        return {} if self._may_restart else {name: f"restart {squid.master}" for name in squid.stale}
+
+    def not_loaded(self) -> str:
+        """That its files were put back and not loaded, or that its worker keeps what only a start reads."""
+        kept = _unloaded.marked(self._server.master) or {}
+        names = " and ".join(sorted(knobs.AT_START & kept.keys()))
+        said = f"{self._server.master} runs with {names} as an earlier run has set it until it is restarted"
+        return said if WORKER in kept else super().not_loaded()
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
