@@ -33,7 +33,7 @@ def left(bench: Bench, *point: str) -> None:
 )
 def test_it_serves_again_by_an_undo_where_both_of_us_were_killed(bench: Bench, point: tuple[str, ...]) -> None:
     left(bench, *point)
-    plant = bench.attach()
+    plant = bench.attach(restart=True)
     assert "the connector http-nio-8080 may be paused" in plant.leftover()
     plant.undo_leftover()
     assert bench.jvm.serves()
@@ -48,6 +48,31 @@ def test_it_serves_again_before_the_next_run_whatever_else_stays(bench: Bench) -
     plant.undo_killed()
     assert (bench.jvm.serves(), bench.jvm.limits, plant.not_loaded()) == (True, LIMITS, "")
     assert plant.leftover() == "left from an earlier run: acceptCount 35 for 100"
+
+
+def test_an_undo_that_may_restart_no_connector_leaves_what_its_socket_keeps_and_names_it(bench: Bench) -> None:
+    """Put back in the MBean alone, it was told of as undone, and the socket kept the trial's."""
+    bench.attach(restart=True).apply({"accept_count": 35})
+    bench.attach().apply({"max_threads": 100})
+    plant = bench.attach()
+    assert plant.out_of_reach() == {"accept_count": ""}
+    for _ in range(2):
+        plant.undo_leftover()
+        assert [bench.jvm.beans[ENDPOINT][name] for name in ("maxThreads", "acceptCount")] == [200, 35]
+        assert plant.leftover() == "left from an earlier run: acceptCount 35 for 100"
+        assert plant.out_of_reach() == {"accept_count": ""}
+    plant = bench.attach(restart=True)
+    assert plant.out_of_reach() == {}, "an undo with leave does it"
+    plant.undo_leftover()
+    assert (bench.jvm.beans[ENDPOINT]["acceptCount"], plant.leftover()) == (100, "")
+
+
+def test_who_has_set_it_since_keeps_it_there_too(bench: Bench) -> None:
+    bench.attach(restart=True).apply({"accept_count": 35})
+    bench.jvm.set(ENDPOINT, "acceptCount", 60)
+    plant = bench.attach()
+    plant.undo_leftover()
+    assert (bench.jvm.beans[ENDPOINT]["acceptCount"], plant.leftover(), plant.out_of_reach()) == (60, "", {})
 
 
 def test_a_connector_that_opens_its_socket_at_its_start_opens_it_once(bench: Bench) -> None:

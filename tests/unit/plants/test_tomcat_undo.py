@@ -31,15 +31,17 @@ final class Jmx {"""
 """A program that answers by the MBeans of its own JVM."""
 
 
-def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> subprocess.CompletedProcess[str]:
-    """The script's end where its Java does this."""
+def undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, attribute: str = "maxThreads"
+) -> subprocess.CompletedProcess[str]:
+    """The script's end where its Java does this, for an attribute that was set."""
     answers = tmp_path / "java"
     answers.write_text(f"#!/bin/sh\ncat > {tmp_path}/asked\n{program}\n")
     answers.chmod(0o755)
     monkeypatch.setattr(undo, "java", lambda process: str(answers))
     monkeypatch.setattr(undo, "identity", lambda process: [])
     paused = Paused("a:type=Connector", "a:type=ThreadPool", 8192, 100)
-    script = undo.script(of_this_process(), [Entry("a:type=bean", "maxThreads", 200, (50,))], [paused])
+    script = undo.script(of_this_process(), [Entry("a:type=bean", attribute, 200, (50,))], [paused])
     return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -71,6 +73,11 @@ def test_it_has_a_paused_connector_serve_and_asks_for_the_values_from_before_and
         "call\t1\ta:type=Connector\tresume\ta:type=Connector\tstart",
         "undo\t1\ta:type=bean\tmaxThreads\t200\t50",
     ]
+
+
+def test_it_says_that_a_socket_keeps_its_accept_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = undone(tmp_path, monkeypatch, """echo '{"ready":true}'; echo '{"id":1,"is":true}'""", "acceptCount")
+    assert ended.stdout == "undone; the accept queue is as long as before once Tomcat is restarted\n"
 
 
 @pytest.mark.parametrize("called", HOSTILE, ids=repr)

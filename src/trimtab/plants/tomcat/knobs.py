@@ -178,6 +178,19 @@ def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
             yield kind, "", _suffix(name, len(called)), pool.bean, f"the Resource {pool.name}", pool.bean
 
 
+def restarting(layout: Layout) -> dict[tuple[str, str], str]:
+    """MBean and attribute of each knob that needs a restart of its connector, whether it may be moved or not.
+
+    Returns:
+        To the name of the knob.
+    """
+    return {
+        (bean, kind.attribute): _name(kind, prefix, label)
+        for kind, prefix, label, bean, _, _ in wanted(layout)
+        if kind.how is How.RESTART
+    }
+
+
 def dials(
     layout: Layout,
     values: Mapping[tuple[str, str], int],
@@ -200,7 +213,7 @@ def dials(
     connectors = {connector.endpoint: connector for connector in layout.connectors}
     counting = {bean for (bean, name), value in values.items() if name == _CONNECTIONS.attribute and value > 0}
     for kind, prefix, label, bean, location, part in wanted(layout):
-        name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
+        name = _name(kind, prefix, label)
         value = values.get((bean, kind.attribute))
         if value is None:
             continue
@@ -215,6 +228,10 @@ def dials(
         )
         found.append(Dial(knob, bean, kind.attribute, location, part, kind.name))
     return tuple(found), tuple(missing)
+
+
+def _name(kind: Kind, prefix: str, label: str) -> str:
+    return of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
 
 
 def _hindrance(

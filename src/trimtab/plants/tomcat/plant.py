@@ -16,7 +16,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants._returning_plant import ReturningPlant
 from trimtab.plants.tomcat import knobs, response, undo
-from trimtab.plants.tomcat.attached import Attached
+from trimtab.plants.tomcat.attached import Attached, Spot
 from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.layout import name_of
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -260,6 +260,8 @@ class Tomcat(ReturningPlant):
     def undo_leftover(self) -> None:
         """Undoes earlier runs; values that somebody else has set since stay.
 
+        So does what needs a restart of its connector, which it may not make: its socket would keep it.
+
         Raises:
             UsageError: what was before cannot be read.
             ApplyFailed: not everything could be put back.
@@ -269,11 +271,19 @@ class Tomcat(ReturningPlant):
         self._serve_again()
         found = tomcat.values([(one.bean, one.attribute) for one in entries])
         ours = {(e.bean, e.attribute): e.before for e in entries if found[e.bean, e.attribute] in e.ours}
+        stays = {spot for spot in self._fixed() if spot in ours}
+        ours = {spot: value for spot, value in ours.items() if spot not in stays}
         now = {spot: value for spot, value in found.items() if value is not None}
         if ours:
             Change(tomcat, self._journal, self.clock, now, ours).bring()
-        self._journal.settled({(e.bean, e.attribute): e.before for e in entries})
+        undone = {(e.bean, e.attribute): e.before for e in entries}
+        self._journal.settled({spot: value for spot, value in undone.items() if spot not in stays})
         self._known |= tomcat.in_force()
+
+    def out_of_reach(self) -> Mapping[str, str]:
+        """What an earlier run has set that needs a restart of its connector, where that may not be made."""
+        fixed, entries = self._fixed(), self._journal.entries()
+        return {fixed[spot]: "" for one in entries if (spot := (one.bean, one.attribute)) in fixed}
 
     def close(self) -> None:
         """Ends the conversation, without changing the server; may be called twice."""
@@ -287,6 +297,11 @@ class Tomcat(ReturningPlant):
             return undo.script(self._tomcat.process, self._journal.entries(), self._journal.paused())
         except (UsageError, PlantGone) as error:
             return undo.nothing(str(error))
+
+    def _fixed(self) -> dict[Spot, str]:
+        """Attributes that need a restart which may not be made, to the names of their knobs."""
+        named = knobs.restarting(self._tomcat.layout)
+        return {spot: name for spot, name in named.items() if self._tomcat.dial(spot) is None}
 
     def _put_back(self, values: Mapping[str, int], patience_s: float = 0.0) -> None:
         """Puts back earlier values, but for those of knobs that somebody else has set since.

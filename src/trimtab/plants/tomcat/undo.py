@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from trimtab.plants.tomcat.java import OPTIONS, java, source
 from trimtab.plants.tomcat.jmx import identity
 from trimtab.plants.tomcat.journal import Entry, Paused
+from trimtab.plants.tomcat.knobs import ACCEPT_COUNT
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.plants.tomcat.restart import LIMIT, REQUESTS, UNLIMITED
 from trimtab.trust import printable
@@ -38,6 +39,8 @@ def script(process: TomcatProcess, entries: Sequence[Entry], paused: Sequence[Pa
     asked += [("undo", "1", one.bean, one.attribute, str(one.before), *map(str, one.ours)) for one in entries]
     said = " ".join(shlex.quote("\t".join(words)) for words in asked)
     pid, started = process.pid, process.started
+    queues = any(one.attribute == ACCEPT_COUNT.attribute for one in entries)
+    later = "; the accept queue is as long as before once Tomcat is restarted" if queues else ""
     command = [*identity(process), java(process), *OPTIONS, "/dev/fd/3", str(pid)]
     return f"""#!/bin/sh
 # Undoes what trimtab set in {process}. A Tomcat that has restarted since has nothing to undo.
@@ -60,7 +63,7 @@ said=$(printf '%s\\n' {said} | {shlex.join(command)} 3< "$place") || {{
 case "$said" in
   *'"error"'*) printf '%s\\n' "$said" | LC_ALL=C tr -cd '\\n\\40-\\176' >&2; exit 1 ;;
 esac
-echo "undone"
+echo "undone{later}"
 """
 
 
