@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import itertools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +33,8 @@ RESUMED = (("tune",), ("guarantee",))
 """The verbs whose runs can be resumed, but for those that identify: their `run` takes the run that was killed."""
 CHANGING = (Mode.APPROVE, Mode.AUTONOMOUS)
 """The modes that change something."""
+_OF_PROCESS = re.compile(r".+-(\d+)-(\d+)")
+"""The lock of a server that is known by the id and the start of its process."""
 _MOST_TURNS = 5
 """How often a plant is attached, where others come and go."""
 _ENDING_S = 3.0
@@ -132,6 +135,7 @@ def alone(plant: Plant, since_ns: int | None) -> Iterator[bool]:
             try:
                 directory.mkdir(mode=0o700, exist_ok=True)
                 require_trusted(directory)
+                _tidy(directory)
                 lock = held(path, 0.0)
                 if lock is None:
                     lock = held(path, _ENDING_S)
@@ -147,6 +151,17 @@ def alone(plant: Plant, since_ns: int | None) -> Iterator[bool]:
             with contextlib.suppress(OSError):
                 path.unlink()
             os.close(lock)
+
+
+def _tidy(directory: Path) -> None:
+    """Takes away locks of servers that have ended, which runs that were killed have left; nobody holds such a one."""
+    for path in directory.iterdir():
+        named = _OF_PROCESS.fullmatch(path.name)
+        if named is None or start_of(int(named[1])) == int(named[2]) or (lock := held(path, 0.0)) is None:
+            continue
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(lock)
 
 
 def require_alone(store: Store, plant: Plant) -> None:

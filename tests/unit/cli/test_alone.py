@@ -18,6 +18,7 @@ from tests.unit.cli.conftest import Said, Trimtab
 from trimtab.cli._leftovers import alone, last_turn_ns, require_alone
 from trimtab.core import Plant
 from trimtab.errors import UsageError
+from trimtab.locks import held
 from trimtab.plants._stack import Stack
 from trimtab.processes import identify
 from trimtab.store import Store
@@ -325,6 +326,18 @@ def test_an_undo_looks_anew_at_what_a_run_has_left_that_ended_while_it_attached(
 def test_a_run_leaves_no_lock(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
     assert trimtab(*TUNE).code == 0
     assert not list((tmp_path / "transient-runs").iterdir())
+
+
+def test_a_lock_of_a_killed_run_goes_with_its_server(server: None, trimtab: Trimtab, tmp_path: Path) -> None:
+    here, locks = identify(os.getpid()), tmp_path / "transient-runs"
+    assert here is not None and trimtab(*TUNE).code == 0
+    ended, there, in_use = (locks / f"web-{os.getpid()}-{here.start_ticks + later}" for later in (1, 0, 2))
+    ended.touch()
+    there.touch()
+    lock = held(in_use, 0.0)
+    assert lock is not None and trimtab(*TUNE).code == 0
+    os.close(lock)
+    assert {*locks.iterdir()} == {there, in_use}
 
 
 def test_two_pools_of_one_server_are_no_two_runs(
