@@ -21,7 +21,7 @@ from trimtab.metrics import known, metric
 from trimtab.observer import Stop
 from trimtab.referee import Course
 from trimtab.report.text import came, changes, desired, seconds, setting, shown, title, words
-from trimtab.settings import Settings
+from trimtab.settings import Mode, Settings
 from trimtab.trust import printable
 
 SHOWN = ("request_time_s", "page_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
@@ -240,7 +240,8 @@ def showing(
         with LiveView(rows, settings, knobs, course, drawing) as view:
             yield Quietly(view, stop)
         return
-    lines = Lines(rows, decides, knobs=knobs, drawing=drawing, objective=settings.objective)
+    asks = settings.mode is Mode.APPROVE
+    lines = Lines(rows, decides, knobs=knobs, drawing=drawing, objective=settings.objective, at_once=asks)
     with reader_may_go(stop):
         lines.header()
     yield Quietly(lines, stop)
@@ -258,6 +259,7 @@ class Lines:
         knobs: the plant's knobs, for their units.
         drawing: the plant's own view below a window.
         objective: the objective; a limit that is broken is shown.
+        at_once: True for a window's line before its move, about which somebody is asked, and not with it.
     """
 
     def __init__(
@@ -268,12 +270,13 @@ class Lines:
         knobs: Sequence[Knob] = (),
         drawing: Drawing | None = None,
         objective: Objective | None = None,
+        at_once: bool = False,
     ) -> None:
         # With more a line would hold little else; the move and its reason name each that is changed.
         many = decides and sum(row.knob for row in rows) > MOST_CHANGES
         self._rows = tuple(row for row in rows if not (many and row.knob))
         self._decides, self._knobs, self._drawing = decides, knobs, drawing
-        self._objective = objective
+        self._objective, self._at_once = objective, at_once
         self._out = out or sys.stdout
         self._pending: Window | None = None
 
@@ -284,18 +287,18 @@ class Lines:
     def __call__(self, event: Event) -> None:
         """Prints an event."""
         if isinstance(event, WindowDone):
-            if self._decides:
+            if self._decides and not self._at_once:
                 self._pending = event.window
             else:
                 self._window(event.window, "; ".join([*self._broken(event.window), *event.window.problems]))
         elif isinstance(event, MoveDone):
+            said = [what(event, self._knobs)]
+            if self._objective is not None and (searched := search_line(event, self._objective)):
+                said.append(searched)
             if self._pending is None:
-                say(f"{'':>{_INDENT}}{what(event, self._knobs)}", self._out, _INDENT)
+                say(f"{'':>{_INDENT}}{'; '.join(said)}", self._out, _INDENT)
             else:
-                said = [*self._broken(event.window), what(event, self._knobs)]
-                if self._objective is not None and (searched := search_line(event, self._objective)):
-                    said.append(searched)
-                self._window(event.window, "; ".join(said))
+                self._window(event.window, "; ".join([*self._broken(event.window), *said]))
                 self._pending = None
         else:
             self._note(event)

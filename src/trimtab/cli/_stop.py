@@ -98,12 +98,15 @@ def terminal_approval(
         with contextlib.suppress(OSError, termios.error):  # the terminal has gone: nobody says yes
             if question != asked:
                 termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            early = bool(select.select([sys.stdin], [], [], 0)[0])
             print(question, end="", file=sys.stderr, flush=True)
             asked, until_s = question, time.monotonic() + patience_s
             while not stop:
                 if select.select([sys.stdin], [], [], 0.25)[0]:
-                    asked = ""
-                    return sys.stdin.readline().strip().lower() in ("y", "yes")
+                    asked, answer = "", sys.stdin.readline().strip()
+                    if early:  # the terminal has shown it above
+                        print(printable(answer), file=sys.stderr)
+                    return answer.lower() in ("y", "yes")
                 if time.monotonic() > until_s:
                     print(file=sys.stderr)
                     return None

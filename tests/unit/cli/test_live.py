@@ -31,7 +31,7 @@ from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
 from trimtab.guarantee import DelayGuarantee
 from trimtab.observer import Stop
 from trimtab.referee import Course, Referee
-from trimtab.settings import Settings
+from trimtab.settings import Mode, Settings
 
 STYLE, MOVE = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3|9)[0-8][;m]")
@@ -310,6 +310,20 @@ def test_without_a_terminal_there_is_one_line_per_window(capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["window", "0", "1", "2"]
     assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
+
+
+def test_who_is_asked_about_a_change_has_seen_the_window_that_speaks_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    moved, settings = [knob("workers")], Settings(10.0, 600.0, mode=Mode.APPROVE)
+    with showing(False, rows_of(["workers"], OBJECTIVE, moved), settings, Stop(), knobs=moved, live=False) as tell:
+        (window,) = windows(1, moved, lambda i: {"response_time_s": 0.1})
+        done, made = told(window, "for a reason")
+        tell(done)
+        shown_before = capsys.readouterr().out.splitlines()[-1].split()
+        assert shown_before[0] == "0" and {"100", "ms"} <= set(shown_before)
+        tell(made)
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [what(made, moved)]
 
 
 def test_of_many_knobs_a_line_says_only_those_that_change(capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,11 +178,15 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it(keyboard: int) -> N
     assert terminal_approval(Patient(2))(MOVE) is False
 
 
-def test_an_answer_that_comes_while_a_window_is_measured_counts_when_the_same_is_asked_again(keyboard: int) -> None:
+def test_an_answer_that_comes_while_a_window_is_measured_counts_when_the_same_is_asked_again(
+    keyboard: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     approve = terminal_approval(Patient(20), patience_s=0.0)
     assert approve(MOVE) is None, "it does not wait for ever where something may be on trial"
     os.write(keyboard, b"y\n")
+    capsys.readouterr()
     assert approve(MOVE) is True
+    assert capsys.readouterr().err.endswith("[y/N] y\n"), "the terminal has shown it above the question"
     os.write(keyboard, b"y\n")
     assert approve(MOVE) is None, "it has been answered, and this is another one"
 
