@@ -62,6 +62,20 @@ def test_a_node_of_a_cluster_is_not_restarted_from_here(
         attach(fresh())
 
 
+@pytest.mark.parametrize(
+    ("version", "old"),
+    [("5.5.68-MariaDB", True), ("10.3.39-MariaDB", True), ("10.4.34-MariaDB", True)]
+    + [(f"{one}-MariaDB", False) for one in ("10.5.29", "10.11.6", "11.4.5")],
+)
+def test_one_that_does_not_say_what_it_has_read_in_our_file_is_not_restarted(
+    fresh: Callable[[], World], version: str, old: bool
+) -> None:
+    attached = begun(fresh, [])[1]._mariadb
+    attached.version = version
+    with pytest.raises(UsageError, match=r"from 10\.5 on") if old else contextlib.nullcontext():
+        attached.require_restartable()
+
+
 def test_how_far_replication_has_come_is_set_back_by_no_restart(fresh: Callable[[], World]) -> None:
     world, plant = begun(fresh, [])
     kept = {"gtid_slave_pos": 5, "wsrep_cluster_address": 1}

@@ -38,6 +38,9 @@ _VERSION_LENGTH = 100
 """Characters of a version that are shown."""
 _OURS = "zz-trimtab%.cnf"
 """Pattern of the names of trimtab's own files (`restart.NAME`), as MariaDB has it."""
+_NOT_RESTARTED = re.compile(r"(?:\d|10\.[0-4])\.")
+"""Versions that do not say what they have read in our file (GLOBAL_VALUE_PATH, 10.5). Those before 10.4 do not read
+its group, [mariadbd], nor tell of a backup (BACKUP STAGE)."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
 Answer = TypeVar("Answer")
 
@@ -209,8 +212,13 @@ class Attached:
         """Makes sure that a restart is a matter of this server alone.
 
         Raises:
-            UsageError: it is a node of a Galera cluster.
+            UsageError: it is a node of a Galera cluster, or too old to be restarted from here.
         """
+        if _NOT_RESTARTED.match(self.version):
+            raise UsageError(
+                f"{self.server} is {printable(self.version)}, and is restarted from here from 10.5 on, as older ones "
+                "do not say what they have read in which file: tune without --allow-restart"
+            )
         clustered = self.there.get(knobs.CLUSTERED)
         if clustered is not None and clustered.value:
             raise UsageError(
