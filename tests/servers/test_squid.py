@@ -319,11 +319,9 @@ def test_an_undo_with_leave_ends_what_one_without_has_left(bed: Bed) -> None:
     assert bed.worker() != worker
 
 
-def test_what_only_a_start_reads_goes_back_too_where_an_undo_was_killed_before_its_reload(bed: Bed) -> None:
-    """By its files it had gone back, so that the worker was kept, and with it the trial."""
-    bed.attach(may_restart=True).apply({"memory_replacement_policy": 2})
-    worker = bed.worker()
-    killed = textwrap.dedent(f"""
+def undo_killed(bed: Bed) -> None:
+    """An undo with leave to restart that is killed before its reload."""
+    code = textwrap.dedent(f"""
         import os, signal
         from trimtab.clock import SystemClock
         from trimtab.plants.squid import change
@@ -331,7 +329,24 @@ def test_what_only_a_start_reads_goes_back_too_where_an_undo_was_killed_before_i
         change.reload = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         Squid.attach(SystemClock(), {bed.testbed.pid}, accept_lost=True, may_restart=True).undo_leftover()
     """)
-    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+
+
+def test_a_worker_that_was_started_since_a_killed_undo_has_read_the_files(bed: Bed) -> None:
+    bed.attach(may_restart=True).apply({"memory_replacement_policy": 2})
+    undo_killed(bed)
+    assert bed.attach().leftover()
+    os.kill(bed.worker(), signal.SIGKILL)
+    until(bed.serves, "it is not back")
+    squid = bed.attach(may_restart=True)
+    assert (squid.leftover(), squid.configuration()["memory_replacement_policy"]) == ("", 0)
+
+
+def test_what_only_a_start_reads_goes_back_too_where_an_undo_was_killed_before_its_reload(bed: Bed) -> None:
+    """By its files it had gone back, so that the worker was kept, and with it the trial."""
+    bed.attach(may_restart=True).apply({"memory_replacement_policy": 2})
+    worker = bed.worker()
+    undo_killed(bed)
     assert not bed.snippet.exists() and bed.worker() == worker
     squid = bed.attach(may_restart=True)
     assert squid.configuration()["memory_replacement_policy"] == 2

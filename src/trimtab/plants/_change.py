@@ -96,6 +96,10 @@ class Change(ABC, Generic[S]):
             PlantGone: it has ended.
         """
 
+    def mark(self) -> None:
+        """Marks the server, before its files say something else than it runs with."""
+        _unloaded.mark(self.server.master, self.server.in_force)
+
     def loaded(self) -> None:
         """Takes the server's mark away: it runs with what its files say."""
         _unloaded.unmark(self.server.master)
@@ -141,7 +145,7 @@ class Change(ABC, Generic[S]):
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         if None in self.texts.values():  # what tells of the trial goes before that is out of force
-            _unloaded.mark(self.server.master, self.server.in_force)
+            self.mark()
         try:
             self._put(_REFUSED)
             self.test(expected)
@@ -173,7 +177,7 @@ class Change(ABC, Generic[S]):
                 not or could not be reloaded, or another that was started in its place may have read ours; the message
                 says which.
         """
-        _unloaded.mark(self.server.master, self.server.in_force)
+        self.mark()
         self._put(_NOT_BACK)
         there = False
         try:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab import processes
@@ -24,7 +25,7 @@ from trimtab.plants.squid.program import Program
 from trimtab.sensors._memory import rooms
 
 WORKER = "worker's start"
-"""In the mark of a Squid whose worker has loaded its files, and keeps what only a start reads."""
+"""In the mark of a Squid: when its worker was started, in clock ticks since boot."""
 _RELOAD_PATIENCE_S = 5.0
 _BY_DNS = re.compile(r"(\S+)\s+(?:dst|dst_as|srcdomain|srcdom_regex)\s(?!\s*(?:-\w+\s+)*-\w*n)")
 """An acl for which a name is resolved: one that does not forbid it."""
@@ -76,7 +77,7 @@ class Attached(IncludedServer[Configuration]):
         # What only a start reads is still the trial's where a kill came between its file's going and the reload.
         self._worker = master.worker()
         kept = _unloaded.marked(master) or {}
-        if WORKER in kept and kept[WORKER] != processes.start_of(self._worker):
+        if kept and kept.get(WORKER) != processes.start_of(self._worker):
             _unloaded.unmark(master)  # another one has read its files since
             kept = {}
         at_start = {name: kept[name] for name in knobs.AT_START if name in kept}
@@ -154,11 +155,13 @@ class Attached(IncludedServer[Configuration]):
         wanted = self.values(self.loaded)
         return sorted(name for name in knobs.AT_START if self.in_force[name] != wanted[name])
 
-    def mark_worker(self) -> None:
-        """Keeps the mark of a worker that is not replaced, with what it has of an earlier run, while it runs."""
-        started = processes.start_of(self._worker)
-        if started is not None and _unloaded.marked(self.master) is not None:
-            _unloaded.mark(self.master, {WORKER: started, **{name: self.in_force[name] for name in self.stale}})
+    def mark(self, values: Mapping[str, int]) -> None:
+        """Marks it with what its worker runs with, for as long as that runs: another one reads its files.
+
+        Args:
+            values: knob to value.
+        """
+        _unloaded.mark(self.master, {**values, WORKER: processes.start_of(self._worker) or 0})
 
     def permitted(self, accept_lost: bool) -> None:
         """Makes sure that Squid may be reloaded, that nothing is lost by it, and nobody waits for long.

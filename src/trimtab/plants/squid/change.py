@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.errors import ApplyFailed, NotMeasured
+from trimtab.plants import _unloaded
 from trimtab.plants._included_server import IncludedChange
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.manager import CacheMemory
@@ -48,12 +49,16 @@ class Change(IncludedChange[Attached]):
         self.require(expected)
         return (*notes, *self._page())
 
+    def mark(self) -> None:
+        """Marks Squid, before its files say something else than its worker runs with."""
+        self.server.mark(self.server.in_force)
+
     def loaded(self) -> None:
         """Takes Squid's mark away, once its worker has what only a start reads too."""
-        if self.server.stale:
-            self.server.mark_worker()
-        else:
+        if not self.server.stale:
             super().loaded()
+        elif _unloaded.marked(self.server.master) is not None:
+            self.server.mark({name: self.server.in_force[name] for name in self.server.stale})
 
     def _page(self) -> tuple[str, ...]:
         """Makes sure of the memory's limit, by Squid's share of it in use.

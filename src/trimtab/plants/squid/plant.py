@@ -145,9 +145,11 @@ class Squid(IncludedPlant):
     def not_loaded(self) -> str:
         """That its files were put back and not loaded, or that its worker keeps what only a start reads."""
         kept = _unloaded.marked(self._server.master) or {}
-        names = " and ".join(sorted(knobs.AT_START & kept.keys()))
-        said = f"{self._server.master} runs with {names} as an earlier run has set it until it is restarted"
-        return said if WORKER in kept else super().not_loaded()
+        names = kept.keys() - {WORKER}
+        if names and names <= knobs.AT_START:
+            said = " and ".join(sorted(names))
+            return f"{self._server.master} runs with {said} as an earlier run has set it until it is restarted"
+        return super().not_loaded()
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
