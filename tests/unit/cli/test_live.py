@@ -323,6 +323,7 @@ def test_who_is_asked_about_a_change_has_seen_the_window_that_speaks_for_it(
         shown_before = capsys.readouterr().out.splitlines()[-1].split()
         assert shown_before[0] == "0" and {"100", "ms"} <= set(shown_before)
         tell(made)
+    assert isinstance(made, MoveDone)
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [what(made, moved)]
 
 

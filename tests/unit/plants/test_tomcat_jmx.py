@@ -16,6 +16,7 @@ from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.tomcat import jmx as module
+from trimtab.plants.tomcat.java import ENVIRONMENT
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import start_of
@@ -182,5 +183,5 @@ def test_the_program_ends_with_its_input_and_with_no_signal_to_all_of_us_whateve
     assert not any(word.startswith("--") for word in module._DEAF)
     kills = 'for name in TERM HUP INT; do kill -$name $$; done; echo "$1"'
     command = [*module._DEAF, "/bin/sh", "-c", kills, "sh", "alive"]
-    said = subprocess.run(command, env=module.ENVIRONMENT, capture_output=True, check=True, text=True)
+    said = subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=True, text=True)
     assert said.stdout == "alive\n"
