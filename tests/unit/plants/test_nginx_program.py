@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.plants.nginx import program
 from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.knobs import SETTINGS, knobs, milliseconds, value_of
 from trimtab.plants.nginx.program import options
@@ -32,6 +35,27 @@ def test_options_are_read_back_from_the_title(command: str, found: dict[str, str
 def test_a_title_of_which_words_cannot_be_told_apart_is_refused(command: str) -> None:
     with pytest.raises(UsageError, match="cannot be read at"):
         options(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "built", "prefix", "passed"),
+    [
+        ("nginx", ".", "/srv/site", ("-p", "/srv/site")),
+        ("nginx -p etc", "/usr", "/srv/site/etc", ("-p", "/srv/site/etc")),
+        ("nginx", "/usr", "/usr", ()),
+    ],
+)
+def test_a_relative_prefix_begins_where_nginx_was_started_and_is_passed_on(
+    command: str, built: str, prefix: str, passed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = SimpleNamespace(
+        stderr=f"nginx version: nginx/1.31.3\nconfigure arguments: --prefix={built} --conf-path=nginx.conf\n"
+    )
+    monkeypatch.setattr(program, "ask", lambda argv, environ: said)
+    master: Any = SimpleNamespace(command=command, exe=Path("/usr/sbin/nginx"), cwd=lambda: Path("/srv/site"))
+    found = program.Program.of(master)
+    assert (found.prefix, found.config_file) == (Path(prefix), Path(prefix, "nginx.conf"))
+    assert found.options == passed
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,14 @@ class Program:
             PlantGone: it has ended.
         """
         given = options(master.command)
-        if "p" in given:
-            given["p"] = str(master.cwd() / given["p"])
         said = ask([str(master.exe), "-V"], {}).stderr
         built: dict[str, str] = dict(re.findall(r"--(prefix|conf-path|pid-path)=(\S+)", said))
         if not said.startswith("nginx version: "):
             raise UsageError(f"{printable(str(master.exe))} -V does not answer as nginx does")
         prefix = Path(given.get("p", built.get("prefix", "/usr/local/nginx")))
+        if not prefix.is_absolute():  # it begins where nginx was started, and our questions are asked elsewhere
+            prefix = master.cwd() / prefix
+            given["p"] = str(prefix)
         return Program(
             master.exe,
             prefix,
