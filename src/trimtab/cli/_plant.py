@@ -7,7 +7,7 @@ import contextlib
 import fnmatch
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,17 +191,20 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
     return Objective(name, least if own else not usual.maximize, limits)
 
 
-def require_measured(plant: Plant, objective: Objective) -> None:
-    """Makes sure that some sensor measures the objective's metrics.
+def require_measured(plant: Plant, names: Iterable[str]) -> None:
+    """Makes sure that some sensor measures these metrics.
 
     Raises:
-        UsageError: nothing does.
+        UsageError: nothing does; the message carries what the plant says of it.
     """
     measured = {one.name for sensor in plant.sensors() for one in sensor.metrics}
     there = measured | {one.name for one in plant.metrics}
-    for name in objective.metrics:
+    for name in names:
         if name.partition("@")[0] not in there:
-            raise UsageError(f"{name} is not measured on {plant.name} here; measured: {', '.join(sorted(there))}")
+            why = "".join(f"; {note}" for note in notes_of(plant) if name in note)
+            raise UsageError(
+                f"{name} is not measured on {plant.name} here{why}; measured: {', '.join(sorted(there))}"
+            )
 
 
 def _limit(text: str) -> Limit:

@@ -117,7 +117,7 @@ def _asked_of(args: argparse.Namespace, objective: Objective, wrong: list[UsageE
 def _measured(plant: Plant, objective: Objective) -> Finding:
     """Whether a sensor measures an objective."""
     try:
-        require_measured(plant, objective)
+        require_measured(plant, objective.metrics)
     except UsageError as error:
         return Finding("objective", False, str(error), "change the file")
     return Finding("objective", True, str(objective))

@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     seed = allowed_seed(args.seed)
     settings = Settings(parse_duration_s(args.window, "--window"), duration_s, objective, Mode.OBSERVE, seed=seed)
     with stopping(suspends=True) as stop, attached(args) as plant:
-        require_measured(plant, objective)
+        # Who names no objective wants to see what there is.
+        require_measured(plant, objective.metrics[0 if args.minimize or args.maximize else 1 :])
         store = Store(args.store)
         plan = Plan(
             args.command,

@@ -115,7 +115,7 @@ def run(args: argparse.Namespace, killed: Run | None = None) -> int:
         wanted = [knob.name for knob in killed.plan.knobs]
     writable(args.report, "the report")
     with stopping() as stop, attached_as_found(args, settings.mode, killed is not None) as plant:
-        require_measured(plant, settings.objective)
+        require_measured(plant, settings.objective.metrics)
         knobs = chosen_knobs(plant, wanted, usual.roles)
         controller.start(knobs, settings.seed)
         if settings.mode in CHANGING:

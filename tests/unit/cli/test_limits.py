@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from tests.unit.cli.conftest import Trimtab
-from trimtab.core import Limit
+from trimtab.core import Limit, Objective
 from trimtab.store import Store
 
 RUN = ("tune", "simulated", "--controller", "fuzzy", "--minimize", "memory_ratio", "--duration", "10m", "--seed", "1")
@@ -84,6 +84,16 @@ def test_what_nothing_measures_here_is_refused_before_the_run(trimtab: Trimtab, 
         "trimtab: client_page_time_p95_s is not measured on memory here; "
         "measured: burst_length, request_rate_hz, response_time_s\n"
     )
+
+
+def test_a_server_whose_usual_objective_nothing_measures_is_observed_all_the_same_and_not_tuned(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for verb in ("tune", "observe"):
+        monkeypatch.setattr(f"trimtab.cli.{verb}.chosen_objective", lambda args: Objective("memory_ratio"))
+    assert trimtab("observe", "memory", "--choice", "--duration", "10s").code == 0
+    said = trimtab("tune", "memory", "--choice", "--duration", "10s")
+    assert (said.code, said.err.partition(";")[0]) == (2, "trimtab: memory_ratio is not measured on memory here")
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,13 @@ def test_what_an_account_may_not_set_is_known_beforehand(version: str, held: fro
     assert knobs.unprivileged(names, held, version).keys() == lacks
 
 
+@pytest.mark.parametrize(
+    ("version", "needed"), [("10.3.39-MariaDB", "SUPER"), ("10.5.1-MariaDB", "CONNECTION ADMIN")]
+)
+def test_no_privilege_is_asked_for_that_a_release_does_not_know(version: str, needed: str) -> None:
+    assert knobs.unprivileged(["max_connections"], frozenset(), version) == {"max_connections": needed}
+
+
 def test_the_redo_log_is_moved_only_by_who_may_ask_whether_a_backup_is_under_way() -> None:
     def lacking(*held: str) -> dict[str, str]:
         return knobs.unprivileged(["innodb_log_file_size"], frozenset(held), "10.11.19-MariaDB")

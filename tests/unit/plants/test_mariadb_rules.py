@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.unit.plants.test_mariadb_change import BASE, MORE, STACK, START, Link, World, attach, fresh
+from trimtab.cli._plant import require_measured
 from trimtab.core.memory import MIB, Room
-from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit
+from trimtab.errors import ApplyLater, ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.plant import Mariadb
 
@@ -152,9 +154,23 @@ def test_that_a_release_does_not_count_the_time_of_statements_is_said_at_the_sta
 ) -> None:
     said = "10.11.6-MariaDB counts no time of its statements (Query_time)"
     assert not any(said in note for note in attach(fresh()).notes)
-    usual = Link.ask
-    monkeypatch.setattr(Link, "ask", lambda link, said: () if "Query_time" in said else usual(link, said))
-    assert any(said in note for note in attach(fresh()).notes)
+    require_measured(attach(fresh()), ["response_time_s"])
+    answering(monkeypatch, "Query_time", ())
+    plant = attach(fresh())
+    assert any(said in note for note in plant.notes)
+    for name in ("response_time_s", "service_time_s", "requests_under_way"):
+        with pytest.raises(UsageError, match=re.escape(f"{name} is not measured on mariadb here; {said}")):
+            require_measured(plant, [name])
+
+
+@pytest.mark.parametrize("version", ["5.5.68-MariaDB", "10.2.11-MariaDB", "10.3.39-MariaDB"])
+def test_a_release_that_is_too_old_for_it_is_not_restarted_and_tuned_without(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    answering(monkeypatch, "VERSION()", ((version,),))
+    with pytest.raises(UsageError, match=r"from 10\.5 on"):
+        attach(fresh())
+    assert attach(fresh(), may_restart=False).apply({"table_open_cache": 1600})
 
 
 def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
@@ -164,11 +180,16 @@ def crowded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 
 def counted(monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
     """Lets a server have such a counter."""
+    answering(monkeypatch, name, (("", count),))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, name: str, rows: tuple[tuple[object, ...], ...]) -> None:
+    """Lets a server answer so to what has that in it."""
     usual = Link.ask
 
     def ask(link: Link, statement: str, values: Sequence[object] = ()) -> tuple[tuple[object, ...], ...]:
         found = usual(link, statement, values)
-        return (("", count),) if name in statement else found
+        return rows if name in statement else found
 
     monkeypatch.setattr(Link, "ask", ask)
 

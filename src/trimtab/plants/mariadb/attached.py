@@ -63,6 +63,7 @@ class Attached:
         peak: most connections at once that it has told of so far.
         privileges: the account's global privileges, in MariaDB's words.
         notes: what the user is told of this release.
+        counts_time: whether it counts the time of its statements (Query_time).
         held_s: for how long it served nothing for our restarts so far.
 
     Raises:
@@ -100,10 +101,12 @@ class Attached:
         self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, min(one.limit_bytes for one in self.rooms))
         self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
         self.privileges = self._privileges()
-        if not self.link.ask("SHOW GLOBAL STATUS LIKE 'Query_time'"):
+        self.counts_time = bool(self.link.ask("SHOW GLOBAL STATUS LIKE 'Query_time'"))
+        if not self.counts_time:
             self.notes = (
                 f"{self.version} counts no time of its statements (Query_time), so there is no "
-                "response_time_s here: name another objective, or tune a stack by what its clients see",
+                "response_time_s here, nor service_time_s or requests_under_way: name another objective, or tune a "
+                "stack by what its clients see",
             )
 
     def values(self) -> dict[str, int]:
@@ -209,7 +212,7 @@ class Attached:
             self.link.ask(statement)
 
     def require_restartable(self) -> None:
-        """Makes sure that a restart is a matter of this server alone.
+        """Makes sure that a restart is a matter of this server alone, and can be followed.
 
         Raises:
             UsageError: it is a node of a Galera cluster, or too old to be restarted from here.

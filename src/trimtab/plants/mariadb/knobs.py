@@ -32,6 +32,8 @@ _RELOAD = "RELOAD"
 """By which an account may ask whether a backup is under way."""
 _ALONE = re.compile(r"(?:1[1-9]|[2-9]\d)\.")
 """Versions in which SUPER does not let an account do what another privilege is for (MDEV-29668, 11.0)."""
+_UNDIVIDED = re.compile(r"(?:5|10\.[0-4])\.")
+"""Versions in which SUPER is the one privilege for all of them (MDEV-21743, 10.5)."""
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
 REDO_LOG = "innodb_log_file_size"
@@ -337,7 +339,8 @@ def unprivileged(names: Collection[str], granted: frozenset[str], version: str) 
     if "ALL PRIVILEGES" in granted:
         return {}
     every = _SUPER in granted and not _ALONE.match(version)
-    lacking = {name: ALL[name].privilege for name in names if not every and ALL[name].privilege not in granted}
+    needed = {name: _SUPER if _UNDIVIDED.match(version) else ALL[name].privilege for name in names}
+    lacking = {name: one for name, one in needed.items() if not every and one not in granted}
     for name in END_BACKUPS.intersection(() if _RELOAD in granted else names):
         lacking[name] = f"{lacking[name]}, {_RELOAD}" if name in lacking else _RELOAD
     return lacking

@@ -66,11 +66,11 @@ class Mariadb(ReturningPlant):
         self.clock = clock
         self.pid: int = attached.server.pid
         self.known_by = data_of(self.pid)
-        self._mariadb = attached
-        self._server = attached.server
+        self._mariadb, self._server = attached, attached.server
         self._journals = journals
         self._knobs = {knob.name: knob for knob in attached.knobs}
         self._begin()
+        self.metrics = response.METRICS if attached.counts_time else ()
         self._set: dict[str, int] = {}
         self._unsettled: set[str] = set()
         self._down = StoodDown()
@@ -122,7 +122,8 @@ class Mariadb(ReturningPlant):
 
     def new_sensors(self) -> tuple[Sensor, ...]:
         """Those of MariaDB's counters, of its CPU and memory, and of our restarts."""
-        status = MariadbStatus(self._mariadb.server, self._mariadb.link.credentials, self.clock)
+        mariadb = self._mariadb
+        status = MariadbStatus(mariadb.server, mariadb.link.credentials, self.clock, mariadb.counts_time)
         return status, Resources(self.pid, self.clock), HeldBack(self._mariadb)
 
     def derive(self, readings: Readings) -> Readings:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trimtab.core import Readings
+from trimtab.core import Metric, Readings
 from trimtab.sensors._metrics import RESPONSE_TIME
 
-METRICS = (RESPONSE_TIME,)
+METRICS: tuple[Metric, ...] = (RESPONSE_TIME,)
 """Metrics that `derived` gives."""
 
 

@@ -64,6 +64,8 @@ _OTHERS = (
     "INNODB_ROW_LOCK_TIME",
     "THREADS_CONNECTED",
 )
+_OF_TIME = (SERVICE_TIME, REQUESTS_UNDER_WAY)
+"""Metrics that follow from QUERY_TIME."""
 _COUNTERS = (*(name for names in _RATES.values() for name in names), *_OTHERS)
 _OWN = ("QUESTIONS", "QUERY_TIME", "OPENED_TABLES", "CREATED_TMP_DISK_TABLES", "SLOW_QUERIES")
 """Counters that our own question adds to; others of SESSION_STATUS are the server's totals."""
@@ -96,11 +98,12 @@ class MariadbStatus(CounterWindow[Totals]):
         server: its process.
         credentials: our account.
         clock: the loop's clock.
+        timed: whether it counts the time of its statements.
     """
 
     name = "mariadb-status"
     precedence = Precedence.STATUS_PAGE
-    metrics = (
+    metrics: tuple[Metric, ...] = (
         REQUEST_RATE,
         SERVICE_TIME,
         REQUESTS_UNDER_WAY,
@@ -126,8 +129,10 @@ class MariadbStatus(CounterWindow[Totals]):
         Metric("disk_write_bytes_hz", "bytes/s", "bytes that the database wrote to disk per second"),
     )
 
-    def __init__(self, server: MariadbServer, credentials: Credentials, clock: Clock) -> None:
+    def __init__(self, server: MariadbServer, credentials: Credentials, clock: Clock, timed: bool = True) -> None:
         super().__init__(clock)
+        if not timed:
+            self.metrics = tuple(one for one in self.metrics if one not in _OF_TIME)
         self._link = Link(server, credentials, _PATIENCE_S, clock)
         self._conversation = 0
         self._own: Totals = {}
