@@ -24,18 +24,29 @@ from trimtab.testbed._private import free_ports
 
 pytestmark = pytest.mark.server
 WAITS = """class Waits {
-    public static void main(String[] words) throws Exception { System.out.println(); System.in.read(); }
+    public static void main(String[] words) throws Exception {
+        for (String version : words) System.setProperty("java.specification.version", version);
+        System.out.println();
+        System.in.read();
+    }
 }"""
 
 
 @pytest.fixture(scope="module")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TomcatProcess]:
     """A JVM, which need not be Tomcat's for this."""
-    source = tmp_path_factory.mktemp("jvm") / "Waits.java"
+    with running(tmp_path_factory.mktemp("jvm")) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def running(directory: Path, *versions: str) -> Iterator[TomcatProcess]:
+    """A JVM; it says that it is of that version where one is given."""
+    source = directory / "Waits.java"
     source.write_text(WAITS)
     program = own.program("java")
     assert program is not None
-    command = [program, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", str(source)]
+    command = [program, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", str(source), *versions]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdout is not None and started.stdout.readline() == b"\n"
         began = start_of(started.pid)
@@ -47,6 +58,13 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TomcatProcess]:
 def asked(jvm: TomcatProcess, *words: str) -> str:
     """What the operator asks it, and its answer."""
     return subprocess.run(["jcmd", str(jvm.pid), *words], check=True, capture_output=True, text=True).stdout
+
+
+def test_a_java_too_old_to_open_a_connector_is_named(tmp_path: Path) -> None:
+    with running(tmp_path, "1.8") as old:
+        with pytest.raises(UsageError, match="it runs on Java 8 or older"):
+            Jmx(old, SystemClock())
+        assert "Agent: disabled" in asked(old, "ManagementAgent.status")
 
 
 def test_an_agent_that_the_operator_has_opened_stays_open(jvm: TomcatProcess) -> None:

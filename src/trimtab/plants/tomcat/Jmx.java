@@ -250,9 +250,8 @@ final class Jmx {
      * one of the threads that serve waits there, once it has taken the last. After a pause it counts from 0, so it has
      * its limit again, and with it a count, only when what is left has ended.
      */
-    private static void pause(
-            MBeanServerConnection beans, String connector, ObjectName endpoint, String limit, String requests)
-            throws Exception {
+    private static void pause(MBeanServerConnection beans, String connector, ObjectName endpoint, String limit,
+            String requests) throws Exception {
         ThreadMXBean threads = ManagementFactory.newPlatformMXBeanProxy(
                 beans, ManagementFactory.THREAD_MXBEAN_NAME, ThreadMXBean.class);
         String name = String.valueOf(beans.getAttribute(endpoint, "name"));
@@ -347,11 +346,10 @@ final class Jmx {
                 .anyMatch(frame -> frame.getMethodName().equals("countUpOrAwaitConnection"));
     }
 
-    private static void set(MBeanServerConnection beans, ObjectName bean, String attribute, String value)
-            throws Exception {
-        Object now = beans.getAttribute(bean, attribute);
+    private static void set(MBeanServerConnection beans, ObjectName bean, String name, String value) throws Exception {
+        Object now = beans.getAttribute(bean, name);
         Object number = now instanceof Long ? (Object) Long.valueOf(value) : Integer.valueOf(value);
-        beans.setAttribute(bean, new Attribute(attribute, number));
+        beans.setAttribute(bean, new Attribute(name, number));
     }
 
     /** Attributes of an MBean, in their order; of one that is made of parts, a part is named after a dot. */
@@ -380,6 +378,9 @@ final class Jmx {
         String local = machine.getAgentProperties().getProperty(PREFIX + "localConnectorAddress");
         if (local != null) {
             return JMXConnectorFactory.connect(new JMXServiceURL(local));
+        }
+        if (machine.getSystemProperties().getProperty("java.specification.version").startsWith("1.")) {
+            throw new IOException("it runs on Java 8 or older, and a JMX connector can be opened from Java 11 on");
         }
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
             String status = asked(STATUS);
