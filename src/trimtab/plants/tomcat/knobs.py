@@ -27,7 +27,7 @@ from pathlib import Path
 
 from trimtab.core import Domain, How, Knob, Role
 from trimtab.core.metric import of_class
-from trimtab.plants.tomcat.layout import Connector, Layout, Pool
+from trimtab.plants.tomcat.layout import Connector, Layout, Pool, native
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,8 @@ def _hindrance(
     if value < kind.least:
         pauses = ", and to lose no request where that is paused" if kind is _CONNECTIONS else ""
         return f"has no limit ({kind.written}={value}): set one in {location} to have it moved{pauses}"
+    if kind is _CONNECTIONS and connector is not None and native(connector.endpoint):
+        return f"is {value}; an APR connector takes it at its start alone, and where it is paused may lose requests"
     if kind.how is How.CONNECTIONS and connector is not None and connector.reuses:
         # Not only would it act on few: the buffers made meanwhile would outlive the undo.
         return (

@@ -127,6 +127,11 @@ class Layout:
     portless: tuple[str, ...] = ()
 
 
+def native(endpoint: str) -> bool:
+    """Whether an endpoint is of APR, as up to 10.0, which takes its limit of connections at its start alone."""
+    return "-apr-" in name_of(endpoint)
+
+
 def name_of(bean: str) -> str:
     """The name in an MBean's name, without quotes."""
     found = _NAME.search(bean)

@@ -16,7 +16,7 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, UsageError
 from trimtab.plants.tomcat.attached import Attached, Spot
 from trimtab.plants.tomcat.journal import Paused
-from trimtab.plants.tomcat.layout import BUSY, NOT_COUNTED, Connector, Pool, name_of
+from trimtab.plants.tomcat.layout import BUSY, NOT_COUNTED, Connector, Pool, name_of, native
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
@@ -160,6 +160,8 @@ def _lost(*paused: Paused) -> str:
     """What a pause may have cost."""
     lossy = any(one.limit == UNLIMITED for one in paused)
     said = f"; a request that came just then may be lost, as {LIMIT} has no limit" if lossy else ""
+    if any(native(one.endpoint) for one in paused):
+        said += f"; a request that came just then may be lost, as APR takes no {LIMIT} while it runs"
     # It takes no count of requests after which one is ended, as HTTP does.
     if any(name_of(one.endpoint).startswith(_AJP) for one in paused):
         said += "; requests that came on kept connections of AJP may be lost, as Tomcat ends those, in use too"
