@@ -26,6 +26,7 @@ _OF_HTTP2 = re.compile(r",Upgrade=h2c?(?:,|$)")
 _OWN_THREADS = "Internal"
 _NOT_SAID = -2
 _LARGE_HEAP_BYTES = 2**31 - 1
+_TOMCAT_8 = "Apache Tomcat/8."
 _MOST_CONNECTORS, _MOST_POOLS = 64, 256
 """What a server says that it has more of is no Tomcat to be steered."""
 HEAP = "java.lang:type=Memory"
@@ -116,6 +117,8 @@ class Layout:
         collectors: MBeans of the garbage collectors.
         multiplexed: MBeans that count the connectors' requests over HTTP/2.
         portless: the Unix sockets at which it serves too.
+        deaf: whether kept connections do not learn that each is to end with its next response: in Tomcat 8 each
+            thread's part of them has a count of its own (`Http11Processor.maxKeepAliveRequests`).
     """
 
     connectors: tuple[Connector, ...]
@@ -125,6 +128,7 @@ class Layout:
     collectors: tuple[str, ...]
     multiplexed: tuple[str, ...] = ()
     portless: tuple[str, ...] = ()
+    deaf: bool = False
 
 
 def native(endpoint: str) -> bool:
@@ -158,7 +162,14 @@ def look(jmx: Jmx) -> Layout:
         tuple(jmx.names("java.lang:type=GarbageCollector,*")),
         _multiplexed(jmx, {name_of(one.endpoint) for one in connectors}),
         tuple(one for one in map(_address_of, jmx.names("*:type=Connector,*")) if one.startswith("/")),
+        _deaf(jmx),
     )
+
+
+def _deaf(jmx: Jmx) -> bool:
+    """Whether it is a Tomcat 8."""
+    said = jmx.read(dict.fromkeys(jmx.names("*:type=Server"), ("serverInfo",)))
+    return any(found and str(found["serverInfo"]).startswith(_TOMCAT_8) for found in said)
 
 
 def _multiplexed(jmx: Jmx, connectors: Collection[str]) -> tuple[str, ...]:

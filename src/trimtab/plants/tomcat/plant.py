@@ -20,7 +20,7 @@ from trimtab.plants.tomcat.attached import Attached, Spot
 from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.layout import name_of
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.plants.tomcat.restart import held, renewed, serve_again
+from trimtab.plants.tomcat.restart import DEAF, held, renewed, serve_again
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -88,8 +88,14 @@ class Tomcat(ReturningPlant):
     def notes(self) -> tuple[str, ...]:
         """Notes on this Tomcat for the user, one line each."""
         tomcat = self._tomcat
+        deaf = (DEAF,) if tomcat.layout.deaf else ()
         apart = (f"{name} is a Unix socket: neither measured, moved nor held back" for name in tomcat.layout.portless)
-        return ("what is set is in force until Tomcat restarts, and then what its files say", *tomcat.missing, *apart)
+        return (
+            "what is set is in force until Tomcat restarts, and then what its files say",
+            *tomcat.missing,
+            *deaf,
+            *apart,
+        )
 
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""

@@ -30,6 +30,8 @@ _WEBSOCKETS = "*:type=GlobalRequestProcessor,Upgrade=websocket,*"
 """Connectors that have had any."""
 _AJP = "ajp-"
 """How the name of such a connector's endpoint begins."""
+DEAF = "while a connector is paused requests on kept connections may be lost, as Tomcat 8 ends those, in use too"
+"""What is said of a pause where `Layout.deaf` is so."""
 UNLIMITED = -1
 """A limit that is raised wakes nobody who waits at it; none does."""
 ESTABLISHED = "01"
@@ -74,7 +76,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     return [
         f"the connector of port {connector.port}{others} took nothing for {now_s - began_s:.2f} s; {waiting} "
         f"connections that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of "
-        f"it{late}{_lost(*paused)}"
+        f"it{late}{_lost(tomcat.layout.deaf, *paused)}"
     ]
 
 
@@ -120,7 +122,7 @@ def held(
         yield
     held_s = clock.now_s() - began_s
     late = f", with {busy} requests still in service" if busy else ""
-    notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}{_lost(*paused)}")
+    notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}{_lost(tomcat.layout.deaf, *paused)}")
 
 
 @contextlib.contextmanager
@@ -156,12 +158,14 @@ def _paused(tomcat: Attached, connector: Connector) -> Iterator[Paused]:
             _served(tomcat, one)
 
 
-def _lost(*paused: Paused) -> str:
-    """What a pause may have cost."""
+def _lost(deaf: bool, *paused: Paused) -> str:
+    """What a pause may have cost; as `Layout.deaf` says, also on kept connections."""
     lossy = any(one.limit == UNLIMITED for one in paused)
     said = f"; a request that came just then may be lost, as {LIMIT} has no limit" if lossy else ""
     if any(native(one.endpoint) for one in paused):
         said += f"; a request that came just then may be lost, as APR takes no {LIMIT} while it runs"
+    if deaf:
+        said += f"; {DEAF}"
     # It takes no count of requests after which one is ended, as HTTP does.
     if any(name_of(one.endpoint).startswith(_AJP) for one in paused):
         said += "; requests that came on kept connections of AJP may be lost, as Tomcat ends those, in use too"
