@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.plants.test_apache_hazards import host, pairs, said
 from trimtab.plants._view import gone, seen
 from trimtab.plants.apache import tls
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.hazards import unopened
 from trimtab.trust import open_trusted
 
 __all__ = ["pairs"]
@@ -116,6 +119,43 @@ def test_such_a_key_is_known_in_older_form_and_in_its_certificates_file(pairs: P
     assert f"{old} (main.conf:3) was replaced" in said(pairs, *host("ec.crt", f"{old}"), started=AT_BOOT)
     both.write_bytes((pairs / "secret.crt").read_bytes() + (pairs / "secret.key").read_bytes())
     assert f"{both} (main.conf:1) was replaced" in said(pairs, f"SSLCertificateFile {both}", started=AT_BOOT)
+
+
+@pytest.mark.parametrize("section", ["MDomain", "MDomainSet"])
+def test_what_mod_md_has_mod_ssl_read_is_looked_at_too(pairs: Path, tmp_path: Path, section: str) -> None:
+    """Apache's own test passed, and it ended in the next reload."""
+
+    def managed(certificate: object, key: object) -> list[str]:
+        lines = (f"MDCertificateFile {certificate}", f"MDCertificateKeyFile {key}")
+        return [f"<{section} localhost>", *lines, f"</{section}>"]
+
+    assert said(pairs, *managed("ec.crt", "ec.key")) == said(pairs, *managed("secret.crt", "secret.key")) == ""
+    assert "the key in main.conf:3 is not that" in said(pairs, *managed("ec.crt", "rsa.key"))
+    assert "gone.crt (main.conf:2) is no file" in said(pairs, *managed("gone.crt", "ec.key")).replace(f"{pairs}/", "")
+    assert "junk.crt (main.conf:2) is not whole" in said(pairs, *managed("junk.crt", "ec.key"))
+    assert "junk.crt (main.conf:3) is not whole" in said(pairs, *managed("ec.crt", "junk.crt"))
+    replaced = said(pairs, *managed("secret.crt", "secret.key"), started=AT_BOOT)
+    assert "secret.key (main.conf:3) was replaced" in replaced
+
+
+@pytest.mark.parametrize(("line", "store"), [("", "md"), ("MDStoreDir /a\nMDStoreDir own", "own")])
+def test_a_store_of_mod_md_that_has_become_read_only_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, store: str
+) -> None:
+    """A reload ended Apache, whether or not mod_md had a certificate to look after."""
+    (tmp_path / store).mkdir()
+    (tmp_path / store / "md_store.json").touch()
+
+    def said_of(*lines: str) -> str:
+        (tmp_path / "main.conf").write_text("\n".join(lines))
+        return unopened(evaluate(Origin(tmp_path / "main.conf", tmp_path)), tmp_path, Path("/"))
+
+    monkeypatch.setattr("trimtab.plants.apache.configuration.require_trusted", lambda path: None)
+    module = "LoadModule md_module mod_md.so"
+    assert said_of(module, line) == ""
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    said = f"mod_md's store {tmp_path}/{store} is on a file system that is read-only: mend that"
+    assert (said_of(module, line), said_of(line)) == (said, "")
 
 
 @pytest.mark.parametrize("name", ["PidFile", "ForensicLog"])

@@ -67,7 +67,7 @@ def fatal(configuration: Configuration, server_root: Path, parent: Parent) -> st
     for one, path in _made(configuration, root):
         if gone(seen(path.parent, view)):
             return f"the directory of {one.args[0]} ({one.where}) is not there: make it"
-    for one in configuration.named(_TYPES)[-1:]:
+    for one in (*configuration.named(_TYPES)[-1:], *configuration.named(*tls.OF_MD)):
         file = file_of(one, root)
         if file is not None and (gone(there := seen(file, view)) or there.is_dir()):
             return f"{one.args[0]} ({one.where}) is no file: put back what was there"
@@ -90,7 +90,7 @@ def _made(configuration: Configuration, root: Path) -> Iterator[tuple[Directive,
 
 
 def unopened(configuration: Configuration, server_root: Path, view: Path) -> str:
-    """Which log a reload could not open, or by which program it could not be written; empty for none.
+    """Which log a reload could not open, or no program would write, or which store mod_md could not; empty for none.
 
     Args:
         configuration: as it is on disk.
@@ -109,6 +109,10 @@ def unopened(configuration: Configuration, server_root: Path, view: Path) -> str
         file = None if _NO_LOG.match(name) else file_of(one, root)
         if file is not None and (why := _shut(seen(file, view))):
             return f"the log {file} ({one.where}) {why}: mend that"
+    if "md_module" in configuration.modules:  # which sets owners there each time
+        stores = [file_of(one, root) for one in configuration.named("mdstoredir")] or [root / "md"]
+        if stores[-1] is not None and (why := _shut(seen(stores[-1] / "md_store.json", view))):
+            return f"mod_md's store {stores[-1]} {why}: mend that"
     return ""
 
 

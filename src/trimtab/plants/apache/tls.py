@@ -24,6 +24,8 @@ from trimtab.plants.apache.syntax import Directive, file_of
 from trimtab.trust import open_trusted
 
 _ENGINE, _CERTIFICATE, _KEY = "sslengine", "sslcertificatefile", "sslcertificatekeyfile"
+OF_MD = {"mdcertificatefile": _CERTIFICATE, "mdcertificatekeyfile": _KEY}
+"""What mod_md has mod_ssl read as if it stood there (`md_add_cert_files` in its mod_md.c)."""
 _TICKETS, _CHAIN = "sslsessionticketkeyfile", "sslcertificatechainfile"
 _OTHERS = (_TICKETS, _CHAIN, "sslcacertificatefile", "sslcadnrequestfile", "sslcarevocationfile")
 """Issuers of the server's own certificate and of clients', those that these are told, and who is revoked."""
@@ -64,8 +66,8 @@ def _unfit(configuration: Configuration, root: Path) -> str:
     """
     names = (_ENGINE, _CERTIFICATE, _KEY, *_OTHERS)
     hosts: dict[str, dict[str, list[Directive]]] = {}
-    for one in configuration.named(*names):
-        hosts.setdefault(one.section, {name: [] for name in names})[one.name].append(one)
+    for one in configuration.named(*names, *OF_MD):
+        hosts.setdefault(one.section, {name: [] for name in names})[OF_MD.get(one.name, one.name)].append(one)
     pairs: dict[tuple[Path | None, Path | None], tuple[Directive, Directive]] = {}
     single: dict[Path | None, Directive] = {}
     checked = any(one.args[:1] not in ((), ("none",)) for one in configuration.named("sslcarevocationcheck"))
@@ -82,7 +84,7 @@ def _unfit(configuration: Configuration, root: Path) -> str:
     for one in _proxied(configuration):
         single.setdefault(file_of(one, root), one)
     for file, one in single.items():
-        if file is not None and _spoilt(file, one.name):
+        if file is not None and _spoilt(file, OF_MD.get(one.name, one.name)):
             return f"{file} ({one.where}) is not whole, or is no such file: put back what was there"
     for files, (certificate, key) in pairs.items():
         if _apart(*files):
@@ -100,7 +102,7 @@ def _asking(configuration: Configuration, root: Path, started: int) -> str:
     if dialogs and not _ASKS_SOMEBODY.match(dialogs[-1]):
         return ""
     off = {one.section for one in configuration.named(_ENGINE) if " ".join(one.args).lower() == "off"}
-    for one in configuration.named(_KEY, _CERTIFICATE):
+    for one in configuration.named(_KEY, _CERTIFICATE, *OF_MD):
         file = None if one.section and one.section in off else file_of(one, root)
         if file is not None and changed_after([file], started) and _has_phrase(file):
             return (
