@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class DelayGuarantee:
     classes: tuple[str, ...]
     desired: tuple[float, ...]
     delays: tuple[str, ...]
+
+    def percentile(self, k: int) -> str:
+        """Which percentile counts as the delay of class k, such as "p95 "; empty for the mean."""
+        found = re.search(r"_(p\d+)_s@", self.delays[k])
+        return f"{found[1]} " if found else ""
 
     def ratio(self, window: Window, k: int) -> float | None:
         """V_k; None for the first class, where one of the two delays was not measured or the upper one is 0, and

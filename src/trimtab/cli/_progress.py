@@ -66,7 +66,8 @@ def rows_of(
     if guarantee is None:
         return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in objective.metrics)
     promised = [_quotient(guarantee, k) for k in range(guarantee.kind == RELATIVE, len(guarantee.classes))]
-    delays = [_reading(name, f"{c} delay") for c, name in zip(guarantee.classes, guarantee.delays, strict=True)]
+    measured = enumerate(zip(guarantee.classes, guarantee.delays, strict=True))
+    delays = [_reading(name, f"{c} {guarantee.percentile(k)}delay") for k, (c, name) in measured]
     return *promised, *delays, *set_to, *seen
 
 

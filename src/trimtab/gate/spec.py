@@ -163,7 +163,7 @@ def parse(text: str) -> Spec:
         given.workers,
         guarantee,
         classes,
-        period_s=_classes.seconds("period", given.period or "30s"),
+        period_s=_classes.seconds("period", "30s" if given.period is None else given.period),
         policy=given.policy,
         borrow=given.borrow,
         metrics=None if given.metrics is None else _loopback(given.metrics),

@@ -62,7 +62,9 @@ def _unmet(track: Track, name: str) -> int:
 
 
 def _row(guarantee: DelayGuarantee, k: int, score: Score) -> tuple[str, ...]:
-    delay = "none" if score.delay_s is None else f"{seconds(score.delay_s)} ± {seconds(score.delay_sd_s)}"
+    delay = "none"
+    if score.delay_s is not None:
+        delay = f"{guarantee.percentile(k)}{seconds(score.delay_s)} ± {seconds(score.delay_sd_s)}"
     half = " to ".join(f"{one:.0%}" for one in score.quotient_half)
     share = "-" if score.quotient is None else f"{score.quotient:.0%} (half of the windows {half})"
     if score.delay_s is None and score.quotient is not None:

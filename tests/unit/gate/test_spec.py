@@ -143,6 +143,7 @@ def test_without_a_guarantee_one_class_is_enough() -> None:
         ("128", "1.5", "workers 1.5 is not a whole number"),
         ("128", "true", "workers True is not a whole number"),
         ('"30s"', '"30"', "period '30' is not a duration"),
+        ('"30s"', '""', "period '' is not a duration"),
         ('"30s"', "30", "period 30 is not a duration in quotes of more than 0 and at most a day, such as"),
         ('"30s"', '"0s"', "period '0s' is not a duration in quotes of more than 0"),
         ('"30s"', '"25h"', "period '25h' is not a duration in quotes of more than 0 and at most a day"),

@@ -73,7 +73,7 @@ def test_the_appointed_controllers_first_move_leaves_a_time_that_was_taken_from_
 def test_nobody_else_moves_a_time_that_is_learned_already(plant: KeepAlive) -> None:
     plant.time.write(Setting(AUTO, 900))
     with pytest.raises(
-        UsageError, match="is learned already: take charge first with 'trimtab keep-alive set server'"
+        UsageError, match="learned already: take charge first with 'trimtab keep-alive set server --name web'"
     ):
         plant.check_permissions()
     with pytest.raises(ApplyRefused, match="the controller of 'trimtab run' has taken charge"):
@@ -142,7 +142,9 @@ def test_a_run_that_has_ended_is_gone(run_dir: RunDirectory, plant: KeepAlive) -
 
 def test_what_another_run_left_is_found_and_undone(run_dir: RunDirectory, plant: KeepAlive) -> None:
     KeepAliveTime(run_dir.shared).write(Setting(FIXED, 450))
-    assert plant.leftover() == "the keep-alive time is fixed, 450ms; 'trimtab keep-alive set server' gives it back"
+    assert plant.leftover() == (
+        "the keep-alive time is fixed, 450ms; 'trimtab keep-alive set server --name web' gives it back"
+    )
     plant.undo_leftover()
     assert (settings(run_dir.shared), plant.leftover()) == ((0, 0, 0, 0), "")
 

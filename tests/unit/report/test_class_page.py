@@ -10,6 +10,7 @@ import pytest
 from tests._class_runs import write_guarantee
 from tests._stored_runs import always, whole, write_run
 from tests.unit.report.test_page import check, pictures
+from trimtab.cli._progress import rows_of
 from trimtab.core.trial import MoveState
 from trimtab.report import class_verdict
 from trimtab.report.figures._classes import promised
@@ -75,6 +76,18 @@ def test_a_class_that_nobody_belongs_to_is_shown_as_none(store: Store) -> None:
     check(text)
     assert rows(text)[1][3:6] == ["none", "-", "-"]
     assert "nothing can be said" in text
+
+
+def test_a_percentile_is_not_shown_as_a_mean(store: Store) -> None:
+    (track,) = tracks(store, [write_guarantee(store, "relative")])
+    p95 = "connection_delay_p95_s@a"
+    seen = tuple(replace(w, readings={**w.readings, p95: w.readings[A]}) for w in track.windows)
+    guarantee = replace(promised([track]), delays=(p95, B))
+    first, second = class_verdict.judge({"": [replace(track, windows=seen)]}, guarantee)[1]
+    assert first[3] == f"p95 {class_verdict.judge({'': [track]}, promised([track]))[1][0][3]}"
+    assert not second[3].startswith("p95")
+    titles = [row.title for row in rows_of([], track.run.plan.settings.objective, (), guarantee)]
+    assert titles[1:3] == ["a p95 delay", "b delay"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ class KeepAlive(Plant):
         if self.time.setting().in_charge is InCharge.AUTO and not self._appointed:
             raise UsageError(
                 f"the keep-alive time of {self.run_dir.name!r} is learned already: "
-                "take charge first with 'trimtab keep-alive set server'"
+                f"take charge first with {self._taking}"
             )
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
@@ -150,7 +150,12 @@ class KeepAlive(Plant):
         """Setting left by an earlier run, in one line; empty for none."""
         now = self.time.setting()
         fixed = now.in_charge is InCharge.FIXED and self._set is None
-        return f"the keep-alive time is {now}; 'trimtab keep-alive set server' gives it back" if fixed else ""
+        return f"the keep-alive time is {now}; {self._taking} gives it back" if fixed else ""
+
+    @property
+    def _taking(self) -> str:
+        """What takes the time from whoever is in charge of it."""
+        return f"'trimtab keep-alive set server --name {self.run_dir.name}'"
 
     def undo_leftover(self) -> None:
         """Gives the time back to the server."""

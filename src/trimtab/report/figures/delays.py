@@ -41,7 +41,8 @@ def _delays(axes: Any, track: Track, guarantee: DelayGuarantee) -> None:
     """C_k, and W_k where it is a delay."""
     shade(axes, track)
     for k, (name, colour) in enumerate(zip(guarantee.classes, colours(guarantee), strict=True)):
-        axes.plot(*track.series(guarantee.delays[k]), ".-", color=colour, linewidth=1.2, markersize=4, label=name)
+        label = f"{name} {guarantee.percentile(k)}".strip()
+        axes.plot(*track.series(guarantee.delays[k]), ".-", color=colour, linewidth=1.2, markersize=4, label=label)
         if guarantee.kind != RELATIVE:
             axes.axhline(guarantee.desired[k], color=colour, linewidth=1.0, linestyle="--", label=f"{name}, desired")
 
