@@ -109,6 +109,16 @@ def test_a_condition_that_fails_hides_all_within_it(read: Read) -> None:
     assert values(found, "listen") == ["3"]
 
 
+def test_what_perl_says_in_a_section_of_its_own_is_no_directive(read: Read, tmp_path: Path) -> None:
+    """Debian's Request Tracker has `use Plack::Handler::Apache2;` in one, which looked like mod_macro's Use."""
+    found = read(
+        "Listen 1\n<IfDefine A>\n<Perl>\n<$in>;\n</Perl>\nListen 2\n</IfDefine>\n"
+        "<Perl>\n  use A;\nmy $first =\n<$in>;\nListen 3\n</perl>\nListen 4"
+    )
+    assert values(found, "listen") == ["1", "4"] and found.directives[-1].context == ()
+    assert [said.rpartition("/")[2] for said in found.uncertain] == ["main.conf:8"]
+
+
 def test_variables_come_from_define_from_options_and_from_the_environment(read: Read) -> None:
     found = read(
         'Define PORT 81\nListen ${PORT}\nListen ${OUTER}\n<IfDefine FLAG>\nListen "${NONE}"\n</IfDefine>',

@@ -1,6 +1,7 @@
 """Reads Apache's configuration as Apache does: includes in order, conditions decided, variables put in.
 
-What cannot be decided without running Apache (`<IfDirective>`, `<IfSection>`, macros) is named in `uncertain`.
+What cannot be decided without running Apache (`<IfDirective>`, `<IfSection>`, macros, programs of mod_perl) is named
+in `uncertain`.
 Source: https://httpd.apache.org/docs/2.4/configuring.html and server/config.c, which also gives the limit of 128
 nested includes.
 """
@@ -276,6 +277,8 @@ class _Reader:
 
     def _condition(self, name: str, argument: str, where: str) -> bool | None:
         """Whether a conditional section holds; None when the section is not a conditional one."""
+        if name == "perl":
+            self._out.uncertain.append(f"<Perl> at {where}")
         if name not in ("ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective", "ifsection"):
             return None
         negated, wanted = argument.startswith("!"), argument.removeprefix("!").strip().strip("\"'")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 _NO_FILE = re.compile(r"[^/]*:|.*\$\{")
 """An address such as "pkcs11:", a variable that is not known."""
+_PERL = re.compile(r"<perl[\s>]", re.I)
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|(\S+)')
 
 
@@ -57,8 +58,11 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """The logical lines with the number of their first line: continued ones joined, comments and blanks left out."""
-    pending, first = "", 0
+    """The logical lines with the number of their first line: continued ones joined, comments and blanks left out.
+
+    So are programs in `<Perl>` sections, whose lines may look like directives, and like sections that never end.
+    """
+    pending, first, perl = "", 0, False
     for number, raw in enumerate(text.split("\n"), 1):  # to Apache nothing else ends one
         first = first or number
         if raw.endswith("\\"):
@@ -66,8 +70,10 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         whole, start = (pending + raw).strip(), first
         pending, first = "", 0
-        if whole and not whole.startswith("#"):
+        perl = perl and whole.lower() != "</perl>"
+        if whole and not whole.startswith("#") and not perl:
             yield start, whole
+            perl = _PERL.match(whole) is not None
     if pending.strip() and not pending.strip().startswith("#"):
         yield first, pending.strip()
 
