@@ -1,19 +1,30 @@
-"""An application that trimtab was not made with: Debian's WordPress, with MariaDB, left alone and with `tune apache`.
+"""Applications that trimtab was not made with: left alone, with `tune apache`, and left alone again.
 
-    apt-get install --no-install-recommends $(awk '$2 == "bench-wordpress" {print $1}' packages.txt)
-    python benchmarks/wordpress/run.py --seeds 1-2 --out DIR
+    apt-get install --no-install-recommends $(awk '$2 == "bench-request-tracker" {print $1}' packages.txt)
+    python benchmarks/applications/run.py --application request-tracker --seeds 1 --out DIR
 
-Apache has Debian's own pool (5 started, 5 to 10 spare, at most 150), mod_php, 256 MiB with swap beyond them and one
-core; MariaDB has 512 MiB. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between
-them, a page with three of its files, on connections that the server closes. Two cases, each of five minutes with a
-rush between 90 and 190 s, and each seed's clients are the same with both:
+    request-tracker   Request Tracker 5 in mod_perl, with SQLite: 100 MiB a worker, 3 GiB
+    django            Django's administration site in mod_wsgi's embedded mode, with SQLite: 35 MiB a worker, 3 GiB
+    wordpress         WordPress in mod_php, with MariaDB: 7 MiB a worker, 256 MiB
 
-    rush      two visits in a second, 1.8 times as many in the rush; a page takes some 50 ms of the core
-    database  the same, 1.3 times as many in the rush, and MariaDB has an eighth of a core: what is short is behind it
+All are Debian's. Apache has Debian's own pool (prefork, 5 started, 5 to 10 spare, at most 150, keep-alive 5 s) and
+a CPU of its own; the clients are on another. Where memory is scarce it has as much as is said above, and swap beyond
+that. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between them, a page with three
+of its files, on connections that the server closes. How many come is a share of what the server can do, by the CPU
+that a page takes, which one visitor who does not think tells first, in the second half of 24 s:
 
-What is given is what clients had: pages, requests given up, and how long all of them waited together, those who gave
-up until their time-out. DIR gets summary.md, and the store of the runs, runs.sqlite; the same command with the same
-DIR goes on where it was stopped. Some 11 minutes a case and seed, as root.
+    rush      memory is scarce; 0.6, and 1.8 times as many between 90 and 190 s of 300 s
+    held      memory is ample; 1.1 for 150 s, and 100 clients more who ask for a small file each 4 s and never let go
+              of their connections, each of which holds a worker
+    full      memory is ample; 1.1 for 150 s
+    light     memory is scarce; 0.4 for 150 s
+    database  as rush, 1.3 times as many, with an eighth of a core for MariaDB: what is short is behind the server;
+              WordPress alone
+
+The clients of a seed are the same in each run of a case. What is given is what all of them had: pages, requests given
+up, and how long they waited together, those who gave up until their time-out. DIR gets summary.md and the store of
+the runs, runs.sqlite, also compressed; the same command with the same DIR goes on where it was stopped. As root; 16
+minutes for rush, 8 for each of the others.
 """
 
 from __future__ import annotations
@@ -21,211 +32,246 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
-import subprocess
-import urllib.parse
-import urllib.request
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 
-from trimtab import own
+import _django
+import _request_tracker
+import _wordpress
+from _site import Site
+
 from trimtab.cli.lab import numbers
 from trimtab.clock import SystemClock
-from trimtab.core import Objective
+from trimtab.core import MoveState, Objective
 from trimtab.errors import TrimtabError
 from trimtab.host import facts
-from trimtab.lab import Arm, Context, World, harm
-from trimtab.lab._beds import WARM_S, under_load
-from trimtab.lab._clients import in_all
+from trimtab.lab import Arm, Context, Runs, World, harm
+from trimtab.lab._beds import WARM_S, aside, under_load
+from trimtab.lab._clients import in_all, later
 from trimtab.lab._engine import run_lab
+from trimtab.lab._results import STORE, packed
+from trimtab.lab._tables import mean
 from trimtab.plants.apache import DEFAULTS, Apache
-from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
-from trimtab.report.track import tracks
+from trimtab.report.track import Track, tracks
 from trimtab.store import Store
-from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
-from trimtab.workloads._population import Step, Url
+from trimtab.testbed.apache import ApacheSpec
+from trimtab.testbed.setups import server_cpus
+from trimtab.workloads._distribution import Constant
+from trimtab.workloads._population import Closed, Population, Step, Url
 from trimtab.workloads.wagon import Wagon
 
-SHIPPED = Path("/usr/share/wordpress")
-MIB = 1 << 20
-LENGTH_S, WINDOW_S = 300.0, 5.0
+APPLICATIONS: dict[str, ModuleType] = {
+    "request-tracker": _request_tracker,
+    "django": _django,
+    "wordpress": _wordpress,
+}
+WINDOW_S = 5.0
+COST_S, COST_WINDOW_S = 24.0, 2.0
+"""A worker's first pages cost more, and one visitor after the other comes to each of ten."""
+VISIT_PAGES = 6.0
 RUSH_S = (90.0, 190.0)
-CASES = {"rush": (0.7, 1.8), "database": (0.125, 1.3)}
-"""MariaDB's cores, and how many times more visits come in the rush."""
-POSTS = 40
-INSTALL_S = 120.0
-FILES = ("css/dist/block-library/style.min.css", "js/wp-emoji-release.min.js")
-ALONE, TRIM = "left alone", "trim"
-CONFIGURATION = """<?php
-define('DB_NAME', '{database}'); define('DB_USER', '{user}'); define('DB_PASSWORD', '{password}');
-define('DB_HOST', '127.0.0.1:{port}'); define('DB_CHARSET', 'utf8mb4'); define('DB_COLLATE', '');
-foreach (array('AUTH', 'SECURE_AUTH', 'LOGGED_IN', 'NONCE') as $of) {{
-    define($of . '_KEY', 'private'); define($of . '_SALT', 'private');
-}}
-define('WP_HTTP_BLOCK_EXTERNAL', true); define('DISABLE_WP_CRON', true); define('AUTOMATIC_UPDATER_DISABLED', true);
-define('WP_HOME', 'http://127.0.0.1:' . ($_SERVER['SERVER_PORT'] ?? 80) . '/wp'); define('WP_SITEURL', WP_HOME);
-$table_prefix = 'wp_';
-if (!defined('ABSPATH')) define('ABSPATH', __DIR__ . '/');
-require_once ABSPATH . 'wp-settings.php';
-"""
-FILL = """
-require '{root}/wp-load.php';
-update_option('permalink_structure', '');
-for ($i = 1; $i <= {posts}; $i++) {{
-    $text = str_repeat("<p>The wind moves the tab, the tab moves the rudder, and this is post $i.</p>", 60);
-    $id = wp_insert_post(['post_title' => "Post $i", 'post_content' => $text, 'post_status' => 'publish']);
-    for ($c = 0; $c < 5; $c++) {{
-        wp_insert_comment(['comment_post_ID' => $id, 'comment_content' => "Comment $c", 'comment_approved' => 1]);
-    }}
-    echo $id, ' ';
-}}
-"""
-
-
-class WordPress(ApacheTestbed):
-    """Apache with a copy of WordPress.
-
-    Args:
-        spec: the server.
-        database: its MariaDB.
-    """
-
-    def __init__(self, spec: ApacheSpec, database: MariadbTestbed) -> None:
-        self._database = database
-        super().__init__(spec)
-
-    @property
-    def root(self) -> Path:
-        """Where the copy is."""
-        return self.directory / "htdocs" / "wp"
-
-    def furnish(self) -> None:
-        """Copies it, with a configuration of its own."""
-        super().furnish()
-        shutil.copytree(SHIPPED, self.root, ignore_dangling_symlinks=True, ignore=shutil.ignore_patterns(".ht*"))
-        database = self._database
-        assert database.password_file is not None
-        text = CONFIGURATION.format(
-            database=database.spec.database,
-            user=database.spec.user,
-            password=database.password_file.read_text(encoding="utf-8").strip(),
-            port=database.port,
-        )
-        (self.root / "wp-config.php").unlink(missing_ok=True)
-        (self.root / "wp-config.php").write_text(text, encoding="utf-8")
-        for file in self.root.rglob("*"):
-            file.chmod(0o755 if file.is_dir() else 0o644)
-        index = "<IfModule !dir_module>\nLoadModule dir_module {}\n</IfModule>\nDirectoryIndex index.php\n"
-        module = Path(self._modules[0][1]).with_name("mod_dir.so")
-        (self.snippet_directory / "index.conf").write_text(index.format(module), encoding="utf-8")
-
-    def fill(self) -> tuple[str, ...]:
-        """Installs it and writes its posts; returns their paths.
-
-        Raises:
-            TrimtabError: it is not as it should be.
-        """
-        form = {"weblog_title": "trimtab", "user_name": "admin", "admin_email": "admin@example.org", "pw_weak": "1"}
-        form |= {"admin_password": "private", "admin_password2": "private", "blog_public": "0"}
-        data, step = urllib.parse.urlencode(form).encode(), "/wp/wp-admin/install.php?step=2"
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{step}", data, timeout=INSTALL_S):
-            pass
-        code = f"$_SERVER['SERVER_PORT'] = {self.port};" + FILL.format(root=self.root, posts=POSTS)
-        command = [own.required("php-cli", "php"), "-r", code]
-        made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSTALL_S)
-        paths = tuple(f"/wp/?p={number}" for number in made.stdout.split())
-        if made.returncode or len(paths) != POSTS:
-            raise TrimtabError(f"WordPress could not be filled: {made.stdout[-300:]} {made.stderr[-300:]}")
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{paths[0]}", timeout=60) as reply:
-            if b"this is post 1." not in reply.read():
-                raise TrimtabError("WordPress gives another page than was asked for")
-        return paths
+HELD_FILE, HELD_GAP_S, HELD_REQUESTS = "/file500.html", 4.0, 100.0
+"""Each connection outlasts its run: Apache itself would close it after 100 requests (MaxKeepAliveRequests)."""
 
 
 @dataclass(frozen=True)
-class OnWordPress:
-    """WordPress and its visitors.
+class Case:
+    """What is wrong, or not, in a run.
 
     Args:
-        case: of `CASES`.
+        share: CPU that the visitors' pages take, as a share of what there is.
+        length_s: length of a run, in seconds.
+        scarce: whether memory is limited.
+        rush: how many times as many visitors come within `RUSH_S`.
+        held: clients that never let go of their connections.
+        behind_cores: cores of the database behind the server, where the application has one.
+        only: the application that has it; empty for all.
     """
 
-    case: str
+    share: float
+    length_s: float
+    scarce: bool
+    rush: float = 1.0
+    held: int = 0
+    behind_cores: float = 0.7
+    only: str = ""
+
+
+CASES = {
+    "rush": Case(0.6, 300.0, scarce=True, rush=1.8),
+    "held": Case(1.1, 150.0, scarce=False, held=100),
+    "full": Case(1.1, 150.0, scarce=False),
+    "light": Case(0.4, 150.0, scarce=True),
+    "database": Case(0.6, 300.0, scarce=True, rush=1.3, behind_cores=0.125, only="wordpress"),
+}
+ALONE, TRIM, AGAIN = "left alone", "trim", "left alone again"
+
+
+@dataclass(frozen=True)
+class OnApplication:
+    """An application and its clients.
+
+    Args:
+        application: of `APPLICATIONS`.
+        case: what is wrong.
+        page_s: CPU that a page takes with its files, in seconds; None for one visitor who does not think.
+    """
+
+    application: str
+    case: Case
+    page_s: float | None = None
 
     @contextlib.contextmanager
     def open(self, arm: Arm, context: Context) -> Iterator[World]:
-        """Starts both servers, fills them, and sends the visitors."""
-        cores, factor = CASES[self.case]
-        apache = ApacheSpec(
-            start_servers=5, spare_workers=(5, 10), php=True, cores=1.0, memory_limit_bytes=256 * MIB, swap=True
+        """Starts it and sends the clients."""
+        module, cpus = APPLICATIONS[self.application], server_cpus()
+        limit = module.MEMORY_BYTES if self.case.scarce else None
+        spec = ApacheSpec(
+            start_servers=5, spare_workers=(5, 10), memory_limit_bytes=limit, swap=True, cpus=cpus, cpu_weight=100
         )
-        database = MariadbSpec(cores=cores, memory_limit_bytes=512 * MIB)
-        with MariadbTestbed(database) as behind, WordPress(apache, behind) as bed:
-            visits = Wagon(
-                session_gap_mean_s=0.5,
-                session_pages_mean=6.0,
-                session_pages_sigma=2.0,
-                burst_mean=4.0,
-                burst_sigma=1.5,
-                think_mean_s=3.0,
-                think_sigma_s=3.0,
-                urls=tuple(Url(path) for path in bed.fill()),
-                objects=tuple(Url(f"/wp/wp-includes/{name}") for name in FILES),
-                zipf=1.0,
-                schedule=(Step(RUSH_S[0], factor), Step(RUSH_S[1], 1.0)),
-            )
+        with module.serving(spec, self.case.behind_cores) as (bed, site), aside(cpus) as cpu:
             plant = Apache.attach(SystemClock(), bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
-            clients = visits.populations()
             with (
                 contextlib.closing(plant),
-                under_load(plant, bed.port, clients, WARM_S, arm, None, context) as loaded,
+                under_load(plant, bed.port, self.clients(site), WARM_S, arm, cpu, context) as loaded,
             ):
-                yield World(loaded, {"server": plant.server, "confinement": bed.confinement, "case": self.case})
+                known = {"server": plant.server, "confinement": bed.confinement}
+                yield World(loaded, {**known, "application": self.application})
 
-
-def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a seed; who goes first takes turns from seed to seed."""
-    objective = Objective(DEFAULTS.minimize)
-    made: list[Arm] = []
-    for case in CASES:
-        bed = OnWordPress(case)
-        alone = Arm(part, f"{case}, {ALONE}", seed, bed, "static", LENGTH_S, WINDOW_S, objective, guarded=False)
-        trim = replace(
-            alone, label=f"{case}, {TRIM}", controller=DEFAULTS.controller, roles=DEFAULTS.roles, guarded=True
+    def clients(self, site: Site) -> tuple[Population, ...]:
+        """The clients."""
+        visits = Wagon(
+            session_gap_mean_s=VISIT_PAGES * (self.page_s or 1.0) / self.case.share,
+            session_pages_mean=VISIT_PAGES,
+            session_pages_sigma=2.0,
+            burst_mean=4.0,
+            burst_sigma=1.5,
+            think_mean_s=3.0,
+            think_sigma_s=3.0,
+            urls=site.pages,
+            objects=site.objects,
+            schedule=(Step(RUSH_S[0], self.case.rush), Step(RUSH_S[1], 1.0)) if self.case.rush != 1.0 else (),
+        ).population()
+        if self.page_s is None:
+            return (replace(visits, arrivals=Closed(1), think_s=Constant(0.001), schedule=()),)
+        if not self.case.held:
+            return (visits,)
+        # One page each, which is never complete: so pages are the visitors' alone.
+        holders = Population(
+            class_name="holders",
+            arrivals=Closed(self.case.held),
+            burst_requests=Constant(HELD_REQUESTS),
+            object_gap_s=Constant(HELD_GAP_S),
+            pages=(Url(HELD_FILE),),
         )
-        made += (alone, trim) if seed % 2 else (trim, alone)
+        return (visits, holders)
+
+
+def arms(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]:
+    """The runs of a case and a seed, and what a page of each application costs."""
+    objective, declared = Objective(DEFAULTS.minimize), CASES[case]
+    made: list[Arm] = []
+    for name in applications:
+        if declared.only not in ("", name):
+            continue
+        usual = OnApplication(name, replace(CASES["full"], behind_cores=declared.behind_cores))
+        cost = Arm(
+            f"{name}, {declared.behind_cores:g}", harm.ONE, seed, usual, "static", COST_S, COST_WINDOW_S, objective
+        )
+        alone = replace(
+            cost,
+            group=f"{case}, {name}",
+            label=ALONE,
+            bed=OnApplication(name, declared),
+            duration_s=declared.length_s,
+            window_s=WINDOW_S,
+            guarded=False,
+            resolved=_at_its_rate,
+        )
+        trim = replace(alone, label=TRIM, controller=DEFAULTS.controller, roles=DEFAULTS.roles, guarded=True)
+        made += (replace(cost, guarded=False), alone, trim, replace(alone, label=AGAIN))
     return made
 
 
-def summary(store: Store, conditions: str) -> str:
-    """Every run, with what was changed in it."""
-    lines = ["# WordPress left alone and with trim", "", "    python benchmarks/wordpress/run.py --out DIR", ""]
+def _at_its_rate(arm: Arm, runs: Runs) -> Arm:
+    """The arm with the CPU that a page takes, as one visitor had it.
+
+    Raises:
+        TrimtabError: that run told nothing.
+    """
+    bed = arm.bed
+    assert isinstance(bed, OnApplication)
+    track = runs.track(f"{bed.application}, {bed.case.behind_cores:g}", harm.ONE, arm.seed)
+    if not (page_s := _page_s(track)):
+        raise TrimtabError(f"{bed.application}: the cost of a page is not known")
+    return replace(arm, bed=replace(bed, page_s=page_s))
+
+
+def _page_s(track: Track) -> float:
+    """CPU that a page takes in a run with one visitor, in seconds; 0 where it is not known."""
+    windows = later(track.windows)
+    rate_hz, cpu_ratio = (mean(windows, name) or 0.0 for name in ("client_page_rate_hz", "cpu_ratio"))
+    return cpu_ratio / rate_hz if rate_hz else 0.0
+
+
+def summary(found: Sequence[Track], conditions: str) -> str:
+    """Every run, with what was changed in it, and what trim said where it changed nothing."""
+    lines = ["# Applications left alone, with trim, left alone again", ""]
+    lines += ["    python benchmarks/applications/run.py --out DIR", ""]
     lines += (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
     lines += ["", f"Conditions: {conditions}", ""]
-    for track in tracks(store, [run.id for run in store.runs()]):
-        seed, status = track.run.plan.settings.seed, track.run.status
-        lines += [f"- seed {seed}, {status}: {in_all(track.label, track.windows)}"]
+    for track in found:
+        head = f"- {track.run.plan.group}, seed {track.run.plan.settings.seed}, {track.run.status.value}: "
+        if track.label == harm.ONE:
+            lines += [
+                f"{head}{1e3 * _page_s(track):.0f} ms of CPU for a page; {track.run.plan.host.get('server', '')}"
+            ]
+            continue
+        lines += [head + in_all(track.label, track.windows)]
         for one in track.changes():
             to = ", ".join(f"{name} {value}" for name, value in one.move.changes.items())
-            lines += [f"    - after window {one.index}: {to}: {one.move.reason}"]
+            took = "" if one.took_s is None else f", in {one.took_s:.1f} s"
+            why = one.move.reason + (f" ({one.detail})" if one.detail else "")
+            lines += [f"    - after window {one.index}, {one.state.value}{took}: {to}: {why}"]
+        if track.label == TRIM:
+            held = (re.sub(r"\d[\d.,]*", "N", m.move.reason) for m in track.moves if m.state is MoveState.HELD)
+            lines += [f"    - said {count} times: {text}" for text, count in Counter(held).most_common(4)]
+            lines += [f"    - noted: {note.text}" for note in track.notes]
     return "\n".join([*lines, ""])
 
 
 def main() -> None:
     """Reads the command line, makes every run, writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="1", help="seeds of the visitors, such as 1-3 (default 1)")
+    parser.add_argument(
+        "--application", action="append", choices=APPLICATIONS, help="one of them; may be repeated (default all)"
+    )
+    parser.add_argument("--case", action="append", choices=CASES, help="one of them; may be repeated (default all)")
+    parser.add_argument("--seeds", default="1", help="seeds of the clients, such as 1-3 (default 1)")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
     options = parser.parse_args()
-    seeds = numbers("--seeds", options.seeds)
-    if not SHIPPED.is_dir():
-        parser.error("no WordPress here: install what packages.txt lists as bench-wordpress")
+    seeds, names = numbers("--seeds", options.seeds), tuple(options.application or APPLICATIONS)
+    for name in names:
+        if not APPLICATIONS[name].SHIPPED.is_dir():
+            parser.error(f"no {name} here: install what packages.txt lists as {APPLICATIONS[name].MARK}")
     options.out.mkdir(parents=True, exist_ok=True)
-    lab = replace(harm.LAB, arms=arms, conditions=lambda context: None)
+    lab = replace(
+        harm.LAB,
+        parts=dict.fromkeys(CASES, ""),
+        arms=lambda case, seed: arms(case, seed, names),
+        conditions=lambda context: None,
+    )
     with contextlib.closing(Store(options.out / "runs.sqlite")) as store:
-        run_lab(lab, (harm.PART,), Context(store, seeds=seeds, say=lambda text: print(text, flush=True)))
-        (options.out / "summary.md").write_text(summary(store, str(facts())), encoding="utf-8")
+        try:
+            run_lab(lab, options.case or (), Context(store, seeds=seeds, say=lambda text: print(text, flush=True)))
+        finally:
+            ids = [run.id for run in store.runs()]
+            (options.out / "summary.md").write_text(summary(tracks(store, ids), str(facts())), encoding="utf-8")
+            (options.out / STORE).write_bytes(packed(store, ids))
     print(f"results: {options.out}")
 
 
