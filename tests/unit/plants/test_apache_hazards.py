@@ -466,16 +466,18 @@ def test_a_virtual_host_keeps_members_out_by_a_line_of_its_own_alone(
 
 
 def test_files_that_modules_read_after_all_that_apaches_own_test_looks_at_are_known(tmp_path: Path) -> None:
+    """Tried: with a mistake in a module of PerlModule `-t` said "Syntax OK", and the reload ended Apache."""
     lines = ("JkWorkersFile conf/workers.properties", "PerlRequire /srv/startup.pl", "PerlRequire ${WHERE}/x.pl")
-    (tmp_path / "main.conf").write_text("\n".join(lines))
+    perl = (f"PerlSwitches -w -I /none -Mlib={tmp_path}/lib", "PerlModule Of::Ours Of::Debian")
+    (tmp_path / "main.conf").write_text("\n".join((*lines, *perl)))
+    ours = tmp_path / "lib" / "Of" / "Ours.pm"
+    ours.parent.mkdir(parents=True)
+    ours.touch()
     (tmp_path / "php.ini").write_text('a = 1\nopcache.preload = "/srv/preload.php" ; all\n;opcache.preload=/no\n')
     found = evaluate(Origin(tmp_path / "main.conf", tmp_path))
     found.directives.append(Directive("", ("seen",), tmp_path / "php.ini", 0))  # as that of mod_php is kept
-    assert list(map(str, unread(found, tmp_path))) == [
-        f"{tmp_path}/conf/workers.properties",
-        "/srv/startup.pl",
-        "/srv/preload.php",
-    ]
+    named = [f"{tmp_path}/conf/workers.properties", "/srv/startup.pl", f"{ours}", "/srv/preload.php"]
+    assert list(map(str, unread(found, tmp_path))) == named
 
 
 @pytest.mark.parametrize("edited", [True, False])

@@ -11,6 +11,7 @@ Or a module reads, or runs, a file only then.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import socket
@@ -42,6 +43,9 @@ _NO_LOG = re.compile(r"syslog$|journald$|/dev/|/proc/", re.I)
 """What they name beside files."""
 _LATE = ("perlrequire", "perlpostconfigrequire", "jkworkersfile")
 """What names files that modules read, or run, after all that `-t` looks at, and by whose mistakes they end Apache."""
+_PERL_OWN = re.compile(r"-(?:I ?|Mlib=)(/\S+)")
+_PERL_SITE = ("/etc/perl", "/usr/local/lib/site_perl")
+"""Where Debian has an operator's own modules; mod_perl looks in ServerRoot and its lib/perl too."""
 _PRELOAD = re.compile(r'^\s*opcache\.preload\s*=\s*"?(/[^";\n]*?)"?\s*(?:;.*)?$', re.M)
 _TYPES = "typesconfig"
 _IN_A_FILE = re.compile(r"dbm:([^$]+)$", re.I)
@@ -125,7 +129,17 @@ def unread(configuration: Configuration, server_root: Path) -> list[Path]:
     """
     root = _root(configuration, server_root)
     named = [file for one in configuration.named(*_LATE) if (file := file_of(one, root)) is not None]
-    return [*named, *(Path(one) for ini in configuration.named("") for one in _preloaded(ini.file))]
+    preloaded = (Path(one) for ini in configuration.named("") for one in _preloaded(ini.file))
+    return [*named, *_perl_modules(configuration, root), *preloaded]
+
+
+def _perl_modules(configuration: Configuration, root: Path) -> Iterator[Path]:
+    """Files of PerlModule's modules where they are the operator's own; a package's come with it."""
+    switches = " ".join(word for one in configuration.named("perlswitches") for word in one.args)
+    where = (*_PERL_OWN.findall(switches), *_PERL_SITE, root, root / "lib" / "perl")
+    for name in (name for one in configuration.named("perlmodule") for name in one.args):
+        found = (file for base in where if (file := Path(base, f"{name.replace('::', '/')}.pm")).is_file())
+        yield from itertools.islice(found, 1)
 
 
 def _preloaded(ini: Path) -> list[str]:
