@@ -90,9 +90,9 @@ class RequestTracker(ApacheTestbed):
         setup = own.required("request-tracker5", "rt-setup-database-5")
         run([setup, "--action", "init", "--skip-create", "--datadir", f"{SHIPPED}/etc"], environment)
         fill = FILL.format(shipped=SHIPPED, tickets=TICKETS, replies=REPLIES)
-        made = run([own.required("perl", "perl"), "-e", fill], environment).split()
-        if len(made) != TICKETS:
-            raise TrimtabError(f"Request Tracker has {len(made)} tickets in place of {TICKETS}")
+        tickets = run([own.required("perl", "perl"), "-e", fill], environment).split()
+        if len(tickets) != TICKETS:
+            raise TrimtabError(f"Request Tracker has {len(tickets)} tickets in place of {TICKETS}")
         if worker := worker_user():
             for file in (*data.rglob("*"), data):
                 shutil.chown(file, *worker)
