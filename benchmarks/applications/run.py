@@ -21,10 +21,10 @@ that a page takes, which one visitor who does not think tells first, in the seco
     database  as rush, 1.3 times as many, with an eighth of a core for MariaDB: what is short is behind the server;
               WordPress alone
 
-The clients of a seed are the same in each run of a case. What is given is what all of them had: pages, requests given
-up, and how long they waited together, those who gave up until their time-out. DIR gets summary.md and the store of
-the runs, runs.sqlite, also compressed; the same command with the same DIR goes on where it was stopped. As root; 16
-minutes for rush, 8 for each of the others.
+The clients of a seed are the same in each run of a case. All cases come before any is left alone once more, which
+tells the noise. What is given is what all clients had: pages, requests given up, and how long they waited together,
+those who gave up until their time-out. DIR gets summary.md and the store of the runs, runs.sqlite, also compressed;
+the same command with the same DIR goes on where it was stopped. As root; 16 minutes for rush, 8 for the others.
 """
 
 from __future__ import annotations
@@ -171,8 +171,16 @@ class OnApplication:
         return (visits, holders)
 
 
-def arms(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]:
-    """The runs of a case and a seed, and what a page of each application costs."""
+def arms(part: str, seed: int, applications: Sequence[str], cases: Sequence[str]) -> Sequence[Arm]:
+    """The runs of a case; or, last of all, those of all cases that are left alone once more."""
+    if part != AGAIN:
+        return _of_case(part, seed, applications)
+    first = (arm for case in cases for arm in _of_case(case, seed, applications) if arm.label == ALONE)
+    return [replace(arm, label=AGAIN) for arm in first]
+
+
+def _of_case(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]:
+    """What a page of each application costs, and each of them left alone and with trim."""
     objective, declared = Objective(DEFAULTS.minimize), CASES[case]
     made: list[Arm] = []
     for name in applications:
@@ -193,7 +201,7 @@ def arms(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]:
             resolved=_at_its_rate,
         )
         trim = replace(alone, label=TRIM, controller=DEFAULTS.controller, roles=DEFAULTS.roles, guarded=True)
-        made += (replace(cost, guarded=False), alone, trim, replace(alone, label=AGAIN))
+        made += (replace(cost, guarded=False), alone, trim)
     return made
 
 
@@ -255,19 +263,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
     options = parser.parse_args()
     seeds, names = numbers("--seeds", options.seeds), tuple(options.application or APPLICATIONS)
+    cases = tuple(options.case or CASES)
     for name in names:
         if not APPLICATIONS[name].SHIPPED.is_dir():
             parser.error(f"no {name} here: install what packages.txt lists as {APPLICATIONS[name].MARK}")
     options.out.mkdir(parents=True, exist_ok=True)
     lab = replace(
         harm.LAB,
-        parts=dict.fromkeys(CASES, ""),
-        arms=lambda case, seed: arms(case, seed, names),
+        parts=dict.fromkeys((*cases, AGAIN), ""),
+        arms=lambda part, seed: arms(part, seed, names, cases),
         conditions=lambda context: None,
     )
     with contextlib.closing(Store(options.out / "runs.sqlite")) as store:
         try:
-            run_lab(lab, options.case or (), Context(store, seeds=seeds, say=lambda text: print(text, flush=True)))
+            run_lab(lab, (), Context(store, seeds=seeds, say=lambda text: print(text, flush=True)))
         finally:
             ids = [run.id for run in store.runs()]
             (options.out / "summary.md").write_text(summary(tracks(store, ids), str(facts())), encoding="utf-8")
