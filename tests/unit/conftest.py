@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from tests._fake_gate import FakeGate
 from tests._idle_file import a_run
@@ -30,3 +31,9 @@ def gate(tmp_path: Path) -> Iterator[FakeGate]:
 def run_dir(tmp_path: Path) -> RunDirectory:
     """The run directory of a server with the shim in it."""
     return a_run(tmp_path)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made and not rendered, which takes half a second each: for who looks at words and numbers alone."""
+    monkeypatch.setattr(Figure, "savefig", lambda self, out, **how: out.write("<svg/>"))

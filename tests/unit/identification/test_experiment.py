@@ -208,11 +208,16 @@ def test_the_model_file_holds_what_was_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", list(PAPER))
-def test_the_figures_and_the_page_say_what_was_found(kind: Kind) -> None:
+def test_the_figures_can_stand_in_a_page(kind: Kind) -> None:
     plant = DifferencePlant(PAPER[kind], relative=kind is Kind.RELATIVE, noise=0.05)
     result = found(plant, Experiment(Pair(kind, "premium", "basic")))
     for picture in (parameters(result), comparison(result), errors(result)):
         assert picture.startswith("<svg") and picture.rstrip().endswith("</svg>")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_says_what_was_found_and_whether_it_was_simulated() -> None:
+    result = found(second_order(), Experiment(PAIR))
     page = render(result, simulated=True)
     assert str(result.model) in page
     assert "Simulated" in page

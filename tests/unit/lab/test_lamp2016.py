@@ -137,12 +137,14 @@ def test_the_summary_finds_a_planted_effect_and_sets_it_beside_the_papers_claim(
     assert (tmp_path / "apache-one-score.svg").stat().st_size > 1000
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_block_is_shown_and_not_analysed(tmp_path: Path) -> None:
     store = Store(None)
     write_results(LAB, tmp_path, store, stored(store, "wrk", (1,), 1.0))
     assert "it takes 2 blocks" in (tmp_path / "summary.md").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_combined_score_needs_both_benchmarks(tmp_path: Path) -> None:
     store = Store(None)
     ids = [*stored(store, "apache-two", (1, 2), 1.0), *stored(store, "php-two", (1, 2), 1.0)]
@@ -151,6 +153,7 @@ def test_the_combined_score_needs_both_benchmarks(tmp_path: Path) -> None:
     assert "Table 3" in text and "printed: +41.55%" in text and "two cores" in text and "one core" not in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_tuned_runs_stand_beside_those_left_alone_and_the_best_cell_of_the_factorial(tmp_path: Path) -> None:
     store = Store(None)
     ids = stored(store, "stack", (1, 2, 3), 1.25)

@@ -151,6 +151,7 @@ def test_the_sweeps_best_worst_and_default_are_named(tmp_path: Path) -> None:
     assert (tmp_path / STORE).exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "times",
     [{8: 0.2, 16: 0.1, 32: 0.5, 64: 0.2, 150: 3.0}, {8: 0.2, 16: 0.8, 32: 0.1, 64: 0.2, 150: 3.0}],
@@ -162,6 +163,7 @@ def test_a_sweep_with_two_valleys_is_not_concave(tmp_path: Path, times: dict[int
     assert any("to setting: no." in line for line in summary(tmp_path, store, ids))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_methods_are_measured_against_the_sweep(tmp_path: Path) -> None:
     """trim settles at 1.05 times the best, the default stays at 3 s: 28.6 times slower."""
     store = Store(None)
@@ -190,6 +192,7 @@ def test_methods_are_measured_against_the_sweep(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("trajectories-dynamic-*.svg"))) == 3
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_methods_without_a_sweep_are_not_measured_against_anything(tmp_path: Path) -> None:
     store = Store(None)
     ids = [method(store, "trim", "compare-static", 0.1, 1)]
@@ -198,6 +201,7 @@ def test_methods_without_a_sweep_are_not_measured_against_anything(tmp_path: Pat
     assert "times best" not in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_fixed_reference_of_the_same_seed_goes_before_the_sweep(tmp_path: Path) -> None:
     store = Store(None)
     ids = [*swept(store, "dynamic"), method(store, "trim", "compare-dynamic", 0.21, 1)]
@@ -230,6 +234,7 @@ def test_what_a_live_change_takes_stands_beside_a_reload_and_when_the_memory_was
     assert (tmp_path / "trajectories-dynamic-1.svg").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Path) -> None:
     """The workload changes at 30 s, with window 15; trim sets 16 after window 22, and is there from 23 on."""
     store = Store(None)
@@ -241,6 +246,7 @@ def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Pat
     assert "| fuzzy | never, never | 150, 150 | 16, 16 |" in lines
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_summary_says_how_to_repeat_it(tmp_path: Path) -> None:
     store = Store(None)
     text = "\n".join(summary(tmp_path, store, swept(store, "dynamic")))

@@ -64,6 +64,7 @@ def test_the_same_results_can_be_written_from_what_is_kept(tmp_path: Path) -> No
     store.close()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_results_that_could_not_be_written_leave_the_folder_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_results_that_could_not_be_written_leave_the_folder_as_it_was(
     assert not [one for one in folder.iterdir() if one.name.startswith(".")]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_too_large_for_a_repository_is_left_out_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +93,7 @@ def test_what_is_too_large_for_a_repository_is_left_out_and_said(
     assert "is left out" in said[0]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_too_large_with_all_readings_is_kept_with_those_that_the_page_is_made_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +128,7 @@ def test_a_file_that_is_no_compressed_store_is_refused(tmp_path: Path, monkeypat
         pass
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_known_of_each_run_is_kept_beside_the_figures(tmp_path: Path) -> None:
     store = Store(None)
     write_results(LAB, new_folder(tmp_path / "a"), store, two_runs(store))
@@ -133,6 +137,7 @@ def test_what_is_known_of_each_run_is_kept_beside_the_figures(tmp_path: Path) ->
     assert runs[0]["host"]["kernel"] == "Linux 6.1"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_of_two_versions_are_told_apart_from_those_of_one(tmp_path: Path) -> None:
     store, at = Store(None), always({"response_time_s": 0.1})
     ids = [
@@ -147,6 +152,7 @@ def test_runs_of_two_versions_are_told_apart_from_those_of_one(tmp_path: Path) -
     assert "- kernel: Linux 6.1\n" in said[1]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_claim_is_held_against_the_runs_that_are_there(tmp_path: Path) -> None:
     store = Store(None)
     times = {8: 1.0, 16: 0.1, 150: 3.0}

@@ -58,6 +58,7 @@ def test_what_could_not_be_met_is_counted_and_its_reason_is_there(store: Store) 
     assert re.search(r"b cannot be met with 32 processes.*about \d+ would meet all", text)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_what_was_changed_is_counted_and_a_wait_for_processes_is_told_once(store: Store) -> None:
     run = write_guarantee(store, "absolute", windows=12, users=(200, 90))
     text = render(store, [run])
@@ -66,6 +67,7 @@ def test_only_what_was_changed_is_counted_and_a_wait_for_processes_is_told_once(
     assert text.count("<td>held</td>") <= 1 < sum(move.move.phase == "saturated" for move in store.moves(run))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_means_name_the_class(store: Store) -> None:
     text = render(store, [write_guarantee(store, "relative")])
     assert "time average of connections queued in the gate, a" in text
@@ -121,6 +123,7 @@ def test_a_guarantee_is_not_called_broken_where_nobody_waits(store: Store, kind:
     assert class_verdict.judge({"": [idle]}, promised([idle]))[0].headline == said
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_that_tunes_has_no_table_of_classes(store: Store) -> None:
     text = render(store, [write_run(store, "trim", always(whole(1.0)))])
     assert "Class by class" not in text

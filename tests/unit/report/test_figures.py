@@ -65,6 +65,7 @@ def test_none_is_drawn_of_runs_without_what_it_needs(name: str) -> None:
     assert one.drawable(bare) == needs_nothing == (name == "trajectories")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_reading_more_is_a_figure_more() -> None:
     store, limit = Store(None), (knob("limit", Role.WORKER_LIMIT),)
     first = "What was set, and what came of it"
@@ -73,6 +74,7 @@ def test_a_reading_more_is_a_figure_more() -> None:
     assert titles(store, run_of(store, limit, whole(1.0))) == [first, "Where the time goes", "What binds"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_guarantee_has_its_own_and_a_keep_alive_time_beside_other_knobs_too() -> None:
     store = Store(None)
     assert titles(store, write_guarantee(store, "relative"))[:2] == [
@@ -121,7 +123,7 @@ def test_a_logarithmic_scale_can_be_read_however_narrow_it_is(low: float, high: 
 def test_only_what_is_drawn_stands_in_the_legend_of_what_idle_connections_hold() -> None:
     store = Store(None)
     (track,) = tracks(store, [write_run(store, "trim", always({**whole(2.0), "idle_held_workers": 3.0}))])
-    (picture,) = (one.svg for one in drawn([track]) if one.title == "What idle connections hold")
+    picture = ALL["idle"].draw([track])
     assert "workers that wait for one" in picture and "idle connections" not in picture
 
 
@@ -133,8 +135,7 @@ def test_the_time_of_many_windows_is_drawn_in_two_paths() -> None:
 
 def run_picture(store: Store, windows: int) -> str:
     found = tracks(store, [write_run(store, "trim", always(whole(2.0)), windows=windows)])
-    (picture,) = (one.svg for one in drawn(found) if one.title == "Where the time goes")
-    return picture
+    return ALL["decomposition"].draw(found)
 
 
 def test_long_labels_do_not_run_into_one_another() -> None:

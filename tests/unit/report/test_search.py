@@ -24,6 +24,7 @@ def table(run: Run, title: str) -> Table:
     return next(one for one in tables(tracks(run.store, [1])[0]) if one.title.startswith(title))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_the_winner_the_turns_and_what_users_lost_and_gained() -> None:
     run, _ = search((20, 1, 40), budget=0.5)
     run.go()
@@ -39,6 +40,7 @@ def test_the_page_has_the_winner_the_turns_and_what_users_lost_and_gained() -> N
     assert PATH in text and "measured again in 3 turns, the winner is" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_search_that_was_stopped_in_its_turns_pairs_those_that_were_made() -> None:
     run, plant = search((40, 30), remeasure=2)
     plant.fake_clock.at.append((55.0, lambda: setattr(run.stop, "reason", "SIGINT")))
@@ -48,6 +50,7 @@ def test_a_search_that_was_stopped_in_its_turns_pairs_those_that_were_made() -> 
     assert "no improvement is claimed" in page.render(run.store, [1])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_no_search_has_none_of_it() -> None:
     run = Run(search((20,))[1])
     run.go()
