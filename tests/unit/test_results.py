@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -27,6 +28,7 @@ def kept() -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines()]
 
 
+@functools.cache
 def cited() -> set[Path]:
     """Every file that a page links to or shows."""
     links = ((page, link) for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8")))

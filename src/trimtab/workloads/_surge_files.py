@@ -25,7 +25,7 @@ import math
 import random
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 from trimtab.workloads._population import Url, required
@@ -91,7 +91,13 @@ class FileSet:
     @property
     def urls(self) -> tuple[Url, ...]:
         """The files as a mix of URLs with Zipf's popularity."""
-        return tuple(Url(path(rank), 1.0 / rank) for rank in range(1, self.files + 1))
+        return _urls(self.files)
+
+
+@lru_cache(maxsize=4)
+def _urls(files: int) -> tuple[Url, ...]:
+    """So many files as a mix of URLs; the arms of an experiment ask for the same a hundred times."""
+    return tuple(Url(path(rank), 1.0 / rank) for rank in range(1, files + 1))
 
 
 def path(rank: int) -> str:

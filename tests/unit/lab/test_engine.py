@@ -218,7 +218,8 @@ def test_what_every_arm_is_known_by_says_nothing_of_this_process(name: str) -> N
     def made() -> list[Arm]:
         return [arm for part in lab.parts for arm in lab.arms(part, 1)]
 
-    assert not any(re.search(r" at 0x|<function|frozenset|\bset\(", repr(arm)) for arm in made())
-    assert [arm.digest() for arm in made()] == [arm.digest() for arm in made()]
-    keys = [(arm.group, arm.label, arm.seed, arm.digest()) for arm in made()]
+    first, again = made(), made()
+    assert not any(re.search(r" at 0x|<function|frozenset|\bset\(", repr(arm)) for arm in first)
+    assert [arm.digest() for arm in first] == [arm.digest() for arm in again]
+    keys = [(arm.group, arm.label, arm.seed, arm.digest()) for arm in first]
     assert len(keys) == len(set(keys)), "no two arms are taken for the same"
