@@ -158,7 +158,7 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         description = self.base / "conf" / "Catalina" / "localhost" / f"{name}.xml"
         jdbc = self.spec.jdbc
         resource = "" if jdbc is None else _element("Resource", _resource(jdbc))
-        # What lies beside the application has no tags or annotations of it: to look through it takes a third of a start.
+        # No library beside the application has tags or annotations: to look through them takes a third of a start.
         resource += _element("JarScanner", (("scanClassPath", "false"),))
         # It holds the database's password.
         write_whole(description, f"<Context docBase={quoteattr(os.fspath(target))}>{resource}</Context>\n", 0o640)
