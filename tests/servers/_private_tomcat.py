@@ -8,7 +8,9 @@ import http.client
 import itertools
 import os
 import subprocess
+import sys
 import tempfile
+import textwrap
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from pathlib import Path
 from tests.servers._under_gate import PATIENCE_S
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
-from trimtab.plants.tomcat import process
+from trimtab.plants.tomcat import jmx, process
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.private import HOME, Jdbc, TomcatSpec, TomcatTestbed
@@ -153,6 +155,19 @@ def private(jdbc: Jdbc | None = NOWHERE, **fields: object) -> Iterator[Bed]:
         spec = TomcatSpec(webapp=app, heap_bytes=128 << 20, jdbc=jdbc, java_options=quick, **fields)  # type: ignore[arg-type]
         with TomcatTestbed(spec) as testbed:
             yield Bed(testbed)
+
+
+def in_process(code: str, directory: Path) -> list[str]:
+    """The command that runs this in a process of its own, which has our Java program from here, compiled.
+
+    Args:
+        code: what is run, its indentation taken away.
+        directory: where the program is put; compiling it takes most of such a process's time.
+    """
+    jar = directory / "Jmx.jar"
+    jar.write_bytes(jmx._compiled())
+    given = f"import pathlib; from trimtab.plants.tomcat import jmx; jar = pathlib.Path({str(jar)!r})"
+    return [sys.executable, "-c", f"{given}\njmx._compiled = jar.read_bytes\n{textwrap.dedent(code)}"]
 
 
 def opened(pid: int) -> list[str]:

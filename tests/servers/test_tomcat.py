@@ -9,8 +9,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, Held, opened, private
+from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, Held, in_process, opened, private
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core.memory import MIB
@@ -303,7 +301,7 @@ def test_a_change_that_a_stack_takes_back_leaves_what_the_operator_has_set_meanw
 def kill_at(bed: Bed, point: str, restart: bool = False, how: str = "die") -> None:
     """A run that is killed when it comes to a point, or as this expression has it."""
     more = ', "accept_count": 35' if restart else ""
-    run = textwrap.dedent(f"""
+    run = f"""
         import os, signal
         from trimtab.clock import SystemClock
         from trimtab.plants.tomcat import attached, change, jmx, journal, plant, restart
@@ -312,8 +310,8 @@ def kill_at(bed: Bed, point: str, restart: bool = False, how: str = "die") -> No
             os.kill(os.getpid(), signal.SIGKILL)
         {point} = {how}
         tomcat.apply({{"max_threads": 105, "min_spare_threads": 100, "pool_max_idle": 50{more}}})
-    """)
-    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
+    """
+    assert subprocess.run(in_process(run, bed.testbed.directory), check=False).returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ from functools import partial
 
 import pytest
 
-from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, private
+from tests.servers._private_tomcat import SHIPPED, Asked, Bed, Held, in_process, private
 from tests.servers._under_gate import PATIENCE_S, stop, until
 from tests.servers.test_sensors_tomcat import frame
 from tests.servers.test_tomcat import PAGE, connected, page, says_busy
@@ -39,7 +37,7 @@ def bed() -> Iterator[Bed]:
 @contextlib.contextmanager
 def holding(bed: Bed, body: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A trimtab that holds requests back again and again, and does this meanwhile; and its Java program's id."""
-    code = textwrap.dedent(f"""
+    code = f"""
         import sys
         from trimtab.clock import SystemClock
         from trimtab.plants.tomcat.plant import Tomcat
@@ -48,8 +46,9 @@ def holding(bed: Bed, body: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         while True:
             with tomcat.held([]):
                 {body}
-    """)
-    run = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    """
+    command = in_process(code, bed.testbed.directory)
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with run:
         assert run.stdout is not None
         program = int(run.stdout.readline())
@@ -227,7 +226,9 @@ def test_a_pause_after_one_that_requests_outlasted_is_as_short(few: tuple[Bed, T
 
 
 @pytest.mark.parametrize("protocol", ["Nio", "Nio2"])
-def test_no_request_is_lost_by_a_pause_whether_a_thread_of_its_own_takes_connections_or_not(protocol: str) -> None:
+def test_no_request_is_lost_by_a_pause_whether_a_thread_of_its_own_takes_connections_or_not(
+    bed: Bed, protocol: str
+) -> None:
     how = (("protocol", f"org.apache.coyote.http11.Http11{protocol}Protocol"),)
     said, over = list[int](), threading.Event()
 
@@ -246,8 +247,13 @@ def test_no_request_is_lost_by_a_pause_whether_a_thread_of_its_own_takes_connect
     def reached(number: int) -> bool:
         return len(said) >= number
 
-    with private(jdbc=None, connector=how) as bed, contextlib.closing(bed.attach()) as tomcat:
-        visitors = [threading.Thread(target=visits, args=(bed,)) for _ in range(2)]
+    shipped = contextlib.nullcontext(bed)  # whose protocol is Nio
+    with (
+        shipped if protocol == "Nio" else private(jdbc=None, connector=how) as asked,
+        contextlib.closing(asked.attach()) as tomcat,
+    ):
+        assert tomcat._tomcat.layout.connectors[0].endpoint.split('"')[1].startswith(f"http-{protocol.lower()}-")
+        visitors = [threading.Thread(target=visits, args=(asked,)) for _ in range(2)]
         for visitor in visitors:
             visitor.start()
         try:

@@ -28,6 +28,12 @@ def bed() -> Iterator[Bed]:
         yield bed
 
 
+@pytest.fixture(scope="module")
+def dbcp() -> Iterator[Bed]:
+    with private(jdbc=replace(NOWHERE, dbcp=True)) as bed:
+        yield bed
+
+
 class Clients:
     """Clients each of whom asks for one page after the other, which takes 300 ms with a connection of the pool."""
 
@@ -119,40 +125,34 @@ def test_requests_are_not_held_back_until_one_that_takes_long_has_ended(
     assert pool(looks, "Size") <= 3
 
 
-def test_a_pool_of_dbcp_makes_its_connections_anew_and_no_page_fails() -> None:
-    with (
-        private(jdbc=replace(NOWHERE, dbcp=True)) as bed,
-        contextlib.closing(bed.attach()) as tomcat,
-    ):
+def test_a_pool_of_dbcp_makes_its_connections_anew_and_no_page_fails(dbcp: Bed) -> None:
+    with contextlib.closing(dbcp.attach()) as tomcat:
         assert tomcat.pools == ("jdbc/shop",)
         pool, jmx = tomcat._tomcat.layout.pools[0].bean, tomcat._tomcat.jmx
         idle, settings = {pool: ("numIdle",)}, {pool: ("minEvictableIdleTimeMillis", "numTestsPerEvictionRun")}
         jmx.set(pool, "numTestsPerEvictionRun", 2)
         before, notes = jmx.read(settings), list[str]()
         for _ in range(3):
-            asked = Asked(bed, 20, 50, "&db=1")
+            asked = Asked(dbcp, 20, 50, "&db=1")
             tomcat.renew(notes)
             assert asked.wait() == [200] * 20
-        assert bed.ask(1, "&db=1") == 200
+        assert dbcp.ask(1, "&db=1") == 200
         until(lambda: jmx.read(idle) != [{"numIdle": 0}], "no connection is idle")
         assert jmx.read(settings) == before
         tomcat.renew(notes)
         assert jmx.read(idle) == [{"numIdle": 0}], "some are from before"
         assert jmx.read(settings) == before
         assert len(notes) == 4 and all("Tomcat held requests back" in note for note in notes)
-        assert bed.ask(1, "&db=1") == 200
+        assert dbcp.ask(1, "&db=1") == 200
 
 
-def test_a_request_that_takes_long_holds_nobody_up_while_a_pool_of_dbcp_is_emptied() -> None:
-    with (
-        private(jdbc=replace(NOWHERE, dbcp=True)) as bed,
-        contextlib.closing(bed.attach()) as tomcat,
-    ):
-        long, notes = Held(bed, 1, "&db=1"), list[str]()
+def test_a_request_that_takes_long_holds_nobody_up_while_a_pool_of_dbcp_is_emptied(dbcp: Bed) -> None:
+    with contextlib.closing(dbcp.attach()) as tomcat:
+        long, notes = Held(dbcp, 1, "&db=1"), list[str]()
         pool = tomcat._tomcat.layout.pools[0].bean, "numActive"
         until(lambda: tomcat._tomcat.values([pool])[pool] == 1, "it is not under way")
         tomcat.renew(notes)
         assert not long.said
-        assert bed.ask(1, "&db=1") == 200
+        assert dbcp.ask(1, "&db=1") == 200
         assert len(notes) == 1 and "with 1 requests still in service" in notes[0]
         assert long.wait() == [200]
