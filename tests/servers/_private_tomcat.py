@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.servers._under_gate import PATIENCE_S
+from trimtab import own
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
-from trimtab.plants.tomcat import jmx, process
+from trimtab.plants.tomcat import java, process
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.private import HOME, Jdbc, TomcatSpec, TomcatTestbed
@@ -165,9 +166,12 @@ def in_process(code: str, directory: Path) -> list[str]:
         directory: where the program is put; compiling it takes most of such a process's time.
     """
     jar = directory / "Jmx.jar"
-    jar.write_bytes(jmx._compiled())
-    given = f"import pathlib; from trimtab.plants.tomcat import jmx; jar = pathlib.Path({str(jar)!r})"
-    return [sys.executable, "-c", f"{given}\njmx._compiled = jar.read_bytes\n{textwrap.dedent(code)}"]
+    program = own.program("java")
+    assert program is not None
+    jar.write_bytes(java.compiled(program))
+    given = f"import pathlib; from trimtab.plants.tomcat import java, jmx; jar = pathlib.Path({str(jar)!r})"
+    theirs = "java.compiled = jmx.compiled = lambda program: jar.read_bytes()"
+    return [sys.executable, "-c", f"{given}\n{theirs}\n{textwrap.dedent(code)}"]
 
 
 def opened(pid: int) -> list[str]:
