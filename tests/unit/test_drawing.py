@@ -56,15 +56,16 @@ def test_fonts_that_take_long_are_no_line_beside_ours(
 
 
 @needs_root
-@pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "MATPLOTLIBRC"])
-def test_root_reads_no_settings_of_another_user(variable: str) -> None:
+def test_root_reads_no_settings_of_another_user() -> None:
+    """All at once: any of these variables that were left would name his directory by itself."""
+    named = ("HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "MATPLOTLIBRC")
     with his_directory() as his:
         marker = plant_modules(his)
         for below in (".", ".config/matplotlib", "matplotlib"):
             plant_settings(his / below)
         for path in his.rglob("*"):
             os.chown(path, STRANGER, STRANGER)
-        _, usetex, directory = loaded(Path("/"), **{variable: os.fspath(his)})
+        _, usetex, directory = loaded(Path("/"), **dict.fromkeys(named, os.fspath(his)))
         assert usetex == "False"
         assert not Path(directory).is_relative_to(his)
         assert not marker.exists()

@@ -22,6 +22,7 @@ from trimtab.observer import Stop
 from trimtab.store import Store
 
 PATIENCE_S = 60.0
+A_SMALL_PIPE_BYTES = 4096
 MORE_THAN_A_PIPE_HOLDS = 700
 """Lines, of about 150 bytes each."""
 
@@ -69,13 +70,17 @@ def test_what_was_started_with_nohup_goes_on_when_the_terminal_hangs_up(tmp_path
         ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-m", "trimtab", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pipesize=A_SMALL_PIPE_BYTES,
     )
     assert process.stdout is not None
     try:
         process.stdout.readline()
         process.send_signal(signal.SIGHUP)
-        for _ in range(MORE_THAN_A_PIPE_HOLDS):
-            process.stdout.readline()
+        said = 0
+        while said < 8 * A_SMALL_PIPE_BYTES:  # more than was said before
+            line = process.stdout.readline()
+            assert line, "it has ended"
+            said += len(line)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 128 + signal.SIGTERM
