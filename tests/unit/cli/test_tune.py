@@ -290,7 +290,7 @@ def test_a_long_run_stores_only_its_last_windows(
     trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("trimtab.cli.tune.KEPT_WINDOWS", 1 << 20 if asked else 16)
-    assert trimtab("tune", "memory", "--duration", "10m", "--window", "1s", *asked).code == 0
+    assert trimtab("tune", "memory", "--duration", "220s", "--window", "1s", *asked).code == 0
     kept = Store(store).windows(1)
     assert 16 <= len(kept) <= 18
     assert kept[-1].index > 200
@@ -310,7 +310,7 @@ def test_a_long_run_that_forgot_its_changes_does_not_say_that_nothing_was_change
         return MemoryPlant.commit(plant, prepared)
 
     monkeypatch.setattr(memory, "commit", once)
-    command = ("tune", "memory", "--controller", "fuzzy", "--duration", "1h", "--window", "10s")
+    command = ("tune", "memory", "--controller", "fuzzy", "--duration", "10m", "--window", "10s")
     said = trimtab(*command, "--keep-windows", "16")
     assert said.code == 0
     assert all(move.configuration is None for move in Store(store).moves(1)), "its change is forgotten"
