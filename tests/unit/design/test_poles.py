@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import control
 import numpy as np
 import pytest
 
@@ -66,6 +65,8 @@ def test_with_integral_control_there_is_no_error_in_the_end(loop: Loop) -> None:
 
 @every
 def test_the_margins_are_those_of_python_control(loop: Loop) -> None:
+    import control  # takes seconds to load, and no other test needs it
+
     _, _, margin, *_ = control.stability_margins(loop.open())
     assert loop.stability_margin() == pytest.approx(margin, abs=2e-3)
 
