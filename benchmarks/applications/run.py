@@ -135,6 +135,7 @@ class OnApplication:
         )
         with module.serving(spec, self.case.behind_cores) as (bed, site), aside(cpus) as cpu:
             plant = Apache.attach(SystemClock(), bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
+            plant.check_permissions()  # as `tune` does, which so knows before how long Apache takes to read its files
             with (
                 contextlib.closing(plant),
                 under_load(plant, bed.port, self.clients(site), WARM_S, arm, cpu, context) as loaded,
@@ -230,7 +231,7 @@ def summary(found: Sequence[Track], conditions: str) -> str:
     """Every run, with what was changed in it, and what trim said where it changed nothing."""
     lines = ["# Applications left alone, with trim, left alone again", ""]
     lines += ["    python benchmarks/applications/run.py --out DIR", ""]
-    lines += (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
+    lines += (__doc__ or "").split("\n\n", 2)[2].strip("\n").splitlines()
     lines += ["", f"Conditions: {conditions}", ""]
     for track in found:
         head = f"- {track.run.plan.group}, seed {track.run.plan.settings.seed}, {track.run.status.value}: "
