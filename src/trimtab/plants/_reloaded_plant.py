@@ -28,7 +28,7 @@ class ReloadedPlant(ReturningPlant):
         k = s0 + w (s1 + s2 x the share of memory that is swapped out) + r
 
     with the server's own s0, s1 and s2, measured on a machine of two cores (docs/trim-measured.md), and r the time
-    that requests under way hold it up, of a server that serves nothing until they are done.
+    that requests under way hold it up: until they are done, or by their share of the CPU.
 
     Args:
         clock: for the waits of a reload.
@@ -63,7 +63,7 @@ class ReloadedPlant(ReturningPlant):
         return workers
 
     def held_up_s(self, readings: Readings) -> float:
-        """How long requests under way are expected to hold up a first reload in which nothing is served, in seconds.
+        """How long requests under way are expected to hold up a first reload, beyond that by itself, in seconds.
 
         Args:
             readings: those of the sensors, and what is derived of them.

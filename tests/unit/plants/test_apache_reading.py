@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,10 +20,10 @@ from .test_apache_limits import cautions
 IDLE = {"idle_workers": 10.0, "busy_workers": 0.0}
 
 
-def expected_s(apache: Attached) -> float:
+def expected_s(apache: Attached, more: Mapping[str, float] = {}) -> float:
     plant = object.__new__(Apache)
     plant._server = apache
-    return plant.stood_still(IDLE)["standstill_s"]
+    return plant.stood_still({**IDLE, **more})["standstill_s"]
 
 
 def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: list[tuple[float, bool]]) -> Attached:
@@ -58,6 +59,32 @@ def test_a_configuration_that_takes_long_to_read_is_said_and_reckoned_with(
     assert not tests, "asked before the first change, once more where that took long, and the least time counts"
     assert expected_s(apache) == pytest.approx(expected + 10 * 0.002)
     assert any("takes 7 s to read its configuration" in note for note in apache.notes) is (takes_s > 1)
+
+
+@pytest.mark.parametrize(
+    ("cores", "cpu_ratio", "under_way", "times"),
+    [
+        (1.0, 1.0, 6.0, 7.0),  # one of seven who share it
+        (1.0, 0.6, 6.0, 2.5),  # what they leave is more: they wait for something else
+        (2.0, 1.0, 6.0, 3.5),
+        (4.0, 0.5, 9.0, 1.0),  # it has one process, which takes no more than a core
+    ],
+)
+def test_to_read_a_long_configuration_takes_as_much_longer_as_requests_leave_it_less_of_the_cpu(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cores: float,
+    cpu_ratio: float,
+    under_way: float,
+    times: float,
+) -> None:
+    shared = {"cpu_cores": cores, "cpu_ratio": cpu_ratio, "requests_under_way": under_way}
+    apache = reading(tmp_path, monkeypatch, [(3.0, True)] * 2)
+    apache.permitted()
+    assert expected_s(apache, shared) == pytest.approx(times * 3.0 + 10 * 0.002)
+    brief = reading(tmp_path, monkeypatch, [(0.5, True)])
+    brief.permitted()
+    assert expected_s(brief, shared) == pytest.approx(0.05 + 10 * 0.002), "measured on servers that had work to do"
 
 
 def test_a_test_that_fails_says_nothing_of_how_long_apache_reads(

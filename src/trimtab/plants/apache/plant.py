@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Sensor
+from trimtab.core import Clock, Readings, Sensor
 from trimtab.errors import ApplyLater
 from trimtab.gate.server import shared_of
 from trimtab.plants._change import Texts
@@ -126,6 +126,18 @@ class Apache(OwnFilePlant):
         """It reads its configuration again while idle processes end; the others finish what they have begun."""
         apache, threads = self._server, self._server.limits.threads_per_child
         return apache.reading_s if apache.reads_long else 0.05, 0.002 / threads, 0.007 / threads
+
+    def held_up_s(self, readings: Readings) -> float:
+        """What requests under way take of the CPU while it reads a configuration that takes long, in seconds.
+
+        Its first process gets what they leave, or its share as one more of them, whichever is more.
+        """
+        if not self._server.reads_long:
+            return 0.0
+        cores, under_way = readings.get("cpu_cores", 1.0), readings.get("requests_under_way", 0.0)
+        left = cores * (1 - readings.get("cpu_ratio", 0.0))
+        share = min(1.0, max(left, cores / (1 + under_way)))
+        return self._server.reading_s * (1 / share - 1)
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
