@@ -269,28 +269,6 @@ def test_whichever_step_fails_values_file_and_journal_are_as_before(
 
 
 @before_it
-def test_what_could_not_be_put_back_either_is_by_restore(
-    fresh: Callable[[], World], earlier: list[dict[str, int]]
-) -> None:
-    steps, twice = steps_of(fresh, earlier), 0
-    for first in range(1, steps + 1):
-        for second in range(first + 1, 2 * steps, 3):
-            world, plant = begun(fresh, earlier)
-            world.fail(first, second)
-            try:
-                plant.apply(CHANGE)
-            except PlantError:
-                twice += not world.faults
-            over = bool(world.faults)  # it had no such step, and would have no later one
-            world.fail()
-            plant.restore()
-            assert (world.state(), plant.leftover()) == (START, ""), f"steps {first} and {second}"
-            if over:
-                break
-    assert twice > 30
-
-
-@before_it
 def test_a_kill_at_any_step_is_undone_by_the_next_trimtab(
     fresh: Callable[[], World], earlier: list[dict[str, int]]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What was set is put back on a MariaDB that stalls, and nothing is on one that was restarted meanwhile."""
+"""What was set is put back on a MariaDB that stalls or fails, and nothing is on one that was restarted meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests._memory_plant import FakeClock, MemoryPlant
-from tests.unit.plants.test_mariadb_change import START, Link, World, attach, fresh
+from tests.unit.plants.test_mariadb_change import (
+    CHANGE,
+    START,
+    Link,
+    World,
+    attach,
+    before_it,
+    begun,
+    fresh,
+    steps_of,
+)
 from trimtab.errors import NotMeasured, PlantError
 from trimtab.plants._stack import Stack
 from trimtab.plants.mariadb.link import Rejected
@@ -150,3 +160,25 @@ def test_one_that_ends_while_it_is_asked_again_has_nothing_to_put_back_either(
     stalled.clock.at.append((stalled.clock.now_s() - 100.0 + 61.0, world.start))
     plant.restore()
     assert world.values()[TABLES] == 2000
+
+
+@before_it
+def test_what_could_not_be_put_back_either_is_by_restore(
+    fresh: Callable[[], World], earlier: list[dict[str, int]]
+) -> None:
+    steps, twice = steps_of(fresh, earlier), 0
+    for first in range(1, steps + 1):
+        for second in range(first + 1, 2 * steps, 3):
+            world, plant = begun(fresh, earlier)
+            world.fail(first, second)
+            try:
+                plant.apply(CHANGE)
+            except PlantError:
+                twice += not world.faults
+            over = bool(world.faults)  # it had no such step, and would have no later one
+            world.fail()
+            plant.restore()
+            assert (world.state(), plant.leftover()) == (START, ""), f"steps {first} and {second}"
+            if over:
+                break
+    assert twice > 30
