@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from _site import MIB, Site, checked, run
+from _site import MIB, Site, checked
 
-from trimtab.testbed._private import worker_user
+from trimtab.lab._applications import give, ran
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed, module_directory
 from trimtab.workloads._population import Url, zipf
 
@@ -111,10 +110,8 @@ class Django(ApacheTestbed):
         texts = {"settings": settings, "site_of_one": MIDDLEWARE, "urls": URLS, "wsgi": WSGI}
         for name, text in texts.items():
             (self.site / f"{name}.py").write_text(text, encoding="ascii")
-        run([PYTHON, "-c", FILL.format(users=USERS)], {"PYTHONPATH": os.fspath(self.site)})
-        if worker := worker_user():
-            for file in (*data.rglob("*"), data):
-                shutil.chown(file, *worker)
+        ran([PYTHON, "-c", FILL.format(users=USERS)], {"PYTHONPATH": os.fspath(self.site)})
+        give(data)
         text = APACHE_CONFIGURATION.format(modules=module_directory(), site=self.site, shipped=SHIPPED)
         (self.snippet_directory / "django.conf").write_text(text, encoding="ascii")
 

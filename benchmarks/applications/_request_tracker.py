@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from _site import MIB, Site, checked, run
+from _site import MIB, Site, checked
 
 from trimtab import own
 from trimtab.errors import TrimtabError
-from trimtab.testbed._private import worker_user
+from trimtab.lab._applications import give, ran
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed, module_directory
 from trimtab.workloads._population import Url, zipf
 
@@ -88,14 +87,12 @@ class RequestTracker(ApacheTestbed):
         configuration.write_text(SITE_CONFIGURATION.format(data=data), encoding="ascii")
         environment = {"RT_SITE_CONFIG": os.fspath(configuration), "RT_SITE_CONFIG_DIR": os.fspath(none)}
         setup = own.required("request-tracker5", "rt-setup-database-5")
-        run([setup, "--action", "init", "--skip-create", "--datadir", f"{SHIPPED}/etc"], environment)
+        ran([setup, "--action", "init", "--skip-create", "--datadir", f"{SHIPPED}/etc"], environment)
         fill = FILL.format(shipped=SHIPPED, tickets=TICKETS, replies=REPLIES)
-        tickets = run([own.required("perl", "perl"), "-e", fill], environment).split()
+        tickets = ran([own.required("perl", "perl"), "-e", fill], environment).split()
         if len(tickets) != TICKETS:
             raise TrimtabError(f"Request Tracker has {len(tickets)} tickets in place of {TICKETS}")
-        if worker := worker_user():
-            for file in (*data.rglob("*"), data):
-                shutil.chown(file, *worker)
+        give(data)
         text = APACHE_CONFIGURATION.format(
             modules=module_directory(), configuration=configuration, none=none, shipped=SHIPPED
         )

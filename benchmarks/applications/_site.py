@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from trimtab import own
 from trimtab.errors import TrimtabError
 from trimtab.testbed._private import DIRECT
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.workloads._population import Url
 
 MIB = 1 << 20
-SETUP_S = 180.0
 FIRST_S = 60.0
 """Time for the first page, which fills the application's caches."""
 
@@ -50,27 +45,3 @@ def checked(bed: ApacheTestbed, page: Url, text: str) -> None:
         raise TrimtabError(f"{page.path} does not come: {error}") from error
     if text not in found:
         raise TrimtabError(f"{page.path} is another page than was asked for: {found[:200]!r}")
-
-
-def run(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What a program of an application says.
-
-    Args:
-        command: the program and its arguments.
-        environment: what it finds in its environment beside the system's directories.
-
-    Raises:
-        TrimtabError: it failed.
-    """
-    said = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SETUP_S,
-        env={"PATH": own.search_path(), **environment},
-        check=False,
-    )
-    if said.returncode:
-        raise TrimtabError(f"{Path(command[0]).name} failed: {(said.stdout + said.stderr)[-300:]}")
-    return said.stdout

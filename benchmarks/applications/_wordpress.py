@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from _site import MIB, SETUP_S, Site, checked, run
+from _site import MIB, Site, checked
 
 from trimtab import own
 from trimtab.errors import TrimtabError
+from trimtab.lab._applications import INSTALL_S, ran
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.workloads._population import Url, zipf
@@ -95,10 +96,10 @@ class WordPress(ApacheTestbed):
         form = {"weblog_title": "trimtab", "user_name": "admin", "admin_email": "admin@example.org", "pw_weak": "1"}
         form |= {"admin_password": "private", "admin_password2": "private", "blog_public": "0"}
         data, step = urllib.parse.urlencode(form).encode(), "/wp/wp-admin/install.php?step=2"
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{step}", data, timeout=SETUP_S):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{step}", data, timeout=INSTALL_S):
             pass
         code = f"$_SERVER['SERVER_PORT'] = {self.port};" + FILL.format(root=self.root, posts=POSTS)
-        said = run([own.required("php-cli", "php"), "-r", code], {})
+        said = ran([own.required("php-cli", "php"), "-r", code], {})
         paths = tuple(f"/wp/?p={number}" for number in said.split())
         if len(paths) != POSTS:
             raise TrimtabError(f"WordPress could not be filled: {said[-300:]}")

@@ -13,7 +13,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trimtab import own
@@ -31,7 +31,7 @@ WORKER_BYTES = {"dokuwiki": 4 * MIB, "mediawiki": 10 * MIB}
 """Memory of a worker that has served, from which the fixed settings are chosen, and nothing else."""
 PAGES = 20
 """Pages of a wiki; the k-th is asked for k times as rarely as the first, as on real sites (Zipf)."""
-INSTALL_S = 120.0
+INSTALL_S = 180.0
 FIRST_S = 30.0
 """Time for the first page, which fills the application's caches."""
 _TEXT = " ".join(["The wind moves the tab, the tab moves the rudder and the rudder moves the ship."] * 12)
@@ -98,7 +98,7 @@ def furnish(application: str, directory: Path) -> dict[str, str]:
         _dokuwiki(directory / "dokuwiki", data)
     else:
         environment["MW_CONFIG_FILE"] = os.fspath(_mediawiki(directory / "mediawiki", data))
-    _give(data)
+    give(data)
     return environment
 
 
@@ -169,9 +169,24 @@ def _php(arguments: list[str], environment: dict[str, str]) -> None:
     program = own.program("php")
     if program is None:
         raise UsageError("no php on this machine: install what packages.txt lists")
+    ran([program, *arguments], environment, arguments[0])
+
+
+def ran(command: Sequence[str], environment: Mapping[str, str], called: str = "") -> str:
+    """What a program of an application says, once it has ended.
+
+    Args:
+        command: the program and its arguments.
+        environment: what it finds in its environment beside the system's directories.
+        called: its path, where the program only runs it.
+
+    Raises:
+        TrimtabError: it failed, or took too long.
+    """
+    name = Path(called or command[0]).name
     try:
         done = subprocess.run(
-            [program, *arguments],
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -180,13 +195,14 @@ def _php(arguments: list[str], environment: dict[str, str]) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise TrimtabError(f"{Path(arguments[0]).name} took longer than {INSTALL_S:g} s") from error
+        raise TrimtabError(f"{name} took longer than {INSTALL_S:g} s") from error
     if done.returncode:
         said = " ".join((done.stdout + done.stderr).split())
-        raise TrimtabError(f"{Path(arguments[0]).name} failed: {said[-300:]}")
+        raise TrimtabError(f"{name} failed: {said[-300:]}")
+    return done.stdout
 
 
-def _give(data: Path) -> None:
+def give(data: Path) -> None:
     """Lets the workers write there; the directory comes last, since who has it may put links into it."""
     if worker := worker_user():
         uid, gid = pwd.getpwnam(worker[0]).pw_uid, grp.getgrnam(worker[1]).gr_gid
