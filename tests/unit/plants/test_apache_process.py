@@ -229,6 +229,12 @@ def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> 
     assert not status.agrees("W__....", 5)
 
 
+def test_threads_that_finish_beyond_the_limit_do_not_make_it_larger() -> None:
+    """An Apache was taken to run with 30 workers in processes of 4, a few moments after a reload to 28."""
+    assert status.limit(7 * "W___" + "GG", 4) == status.limit(7 * "W___", 4) == 28
+    assert status.limit("W__....", 1) == 7
+
+
 def test_the_status_page_is_looked_for_where_the_configuration_puts_it(tmp_path: Path) -> None:
     main = tmp_path / "main.conf"
     main.write_text("<Location /who>\nSetHandler server-status\n</Location>\n")

@@ -201,7 +201,7 @@ class Attached:
         filed = values["max_request_workers"]
         edited = self._pending()
         if self.board is not None and not status.agrees(self.board, filed):
-            running = values["max_request_workers"] = len(self.board)
+            running = values["max_request_workers"] = status.limit(self.board, self.limits.threads_per_child)
             why = "edited and not reloaded; a reload by trimtab brings all such edits into force"
             # A directory tells of a file that was taken away, or linked to, since (a2disconf, a2enconf).
             read = self._changed(self._config.read()) is None and not self._config.uncertain

@@ -111,6 +111,14 @@ def agrees(board: str, limit: int) -> bool:
     return len(board) >= limit and "." not in board[limit:]
 
 
+def limit(board: str, threads: int) -> int:
+    """MaxRequestWorkers by a scoreboard that does not agree with what the files say.
+
+    Whole processes: threads of one of before a reload, which finish beyond the limit, are shown one by one.
+    """
+    return len(board) // threads * threads
+
+
 class _Serving(PolledPage[dict[int, float]]):
     """The page for people: process id to how long its oldest request is under way; nothing of ExtendedStatus Off."""
 
