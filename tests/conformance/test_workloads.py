@@ -118,6 +118,8 @@ def test_the_generator_accepts_it_and_sends_its_means(name: str) -> None:
     for population, one in zip(quick, summary.classes, strict=True):
         assert one.errors == {}
         assert one.class_name == population.class_name
-        assert one.requests / one.pages == pytest.approx(expected_burst(population), rel=0.1)
+        # Some pages are under way at its end, each with a request that is due: many on a busy machine.
+        assert one.requests > 0.9 * expected_burst(population) * one.pages
+        assert one.requests < 1.1 * expected_burst(population) * (one.pages + one.outstanding)
         started = population.arrivals.users if isinstance(population.arrivals, Closed) else SESSIONS
         assert one.sessions == pytest.approx(started, rel=0.15)

@@ -21,7 +21,7 @@ from tests.servers._kept import Server, kept
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 TIME_MS, IMAGES, LOADS = 50, 60, 20
-PATIENCE_S = 300.0
+PATIENCE_S = 120.0
 IMAGE = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="M0 0h8v8H0z"/><!--{}--></svg>'
 ALBUM = """<!doctype html><title>album</title><body><script>
 // Images begin up to 120 ms after one another, so that connections are idle for less than the time and for more.
@@ -47,9 +47,9 @@ let loads = 0, whole = 0, failed = 0;
 const next = () => { frame.src = `/album.html?load=${loads}`; };
 addEventListener("message", ({data}) => {
   loads += 1; whole += data.whole; failed += data.failed;
-  if (loads < LOADS) { setTimeout(next, Math.random() * 100); return; }
   const report = encodeURIComponent(JSON.stringify({loads, whole, failed}));
   fetch(`http://127.0.0.1:PORT/${report}`, {mode: "no-cors"});
+  if (loads < LOADS) { setTimeout(next, Math.random() * 100); }
 });
 next();
 </script>"""
@@ -104,6 +104,18 @@ def browser(url: str) -> Iterator[None]:
                 process.wait()
 
 
+def seen_by_one(page: str, said: queue.Queue[dict[str, int]]) -> dict[str, int]:
+    """What a browser says after its last load, or after the last that came; queue.Empty where it says nothing."""
+    with browser(page):
+        report = said.get(timeout=PATIENCE_S)
+        while report["loads"] < LOADS:
+            try:
+                report = said.get(timeout=PATIENCE_S)
+            except queue.Empty:
+                break
+    return report
+
+
 def write(documents: Path, port: int) -> None:
     """The pages and the images."""
     for number in range(IMAGES):
@@ -119,8 +131,11 @@ def test_no_image_of_a_browser_fails(server: Server) -> None:
     with kept(server) as bed, told() as (port, said):
         write(bed.documents, port)
         bed.keep(TIME_MS)
-        with browser(f"http://127.0.0.1:{bed.port}/viewer.html"):
-            report = said.get(timeout=PATIENCE_S)
+        page = f"http://127.0.0.1:{bed.port}/viewer.html"
+        try:
+            report = seen_by_one(page, said)
+        except queue.Empty:  # one that has not shown anything at all says nothing of the server
+            report = seen_by_one(page, said)
         idle = bed.idle()
         print(f"{server}: {report}, {idle}")
         assert report == {"loads": LOADS, "whole": LOADS * IMAGES, "failed": 0}

@@ -97,7 +97,7 @@ def test_the_objective_of_nginx_is_the_time_per_request(bed: Bed, path: Path) ->
     assert time_s > 0.02, "pages that wait 0.05 s"
     # By Little's law, since no more than these requests can be there; the terms are of windows that differ a little.
     assert time_s < 1.5 * CLIENTS / statistics.median(found["request_rate_hz"] for found in seen)
-    assert all(found["requests_under_way"] > 0 for found in seen)
+    assert statistics.median(found["requests_under_way"] for found in seen) > 0
 
 
 @pytest.mark.parametrize(
