@@ -46,7 +46,7 @@ def started() -> Iterator[Family]:
         assert process.stdout.readline() == "ready\n"
         yield process
         with contextlib.suppress(BrokenPipeError):
-            process.communicate("", timeout=60)
+            process.communicate("", timeout=300)
 
 
 @contextlib.contextmanager

@@ -167,5 +167,5 @@ def test_its_undo_script_is_one_that_a_shell_can_read(subject: Plant) -> None:
     """That it undoes what was changed is tested beside each plant."""
     script = subject.undo_script()
     assert script.startswith("#!/bin/sh\n")
-    read = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, timeout=60, check=False)
+    read = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, timeout=300, check=False)
     assert (read.returncode, read.stderr) == (0, "")

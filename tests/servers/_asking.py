@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Asking:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.servers.test_keep_alive_browser import ALONE
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Chromium:

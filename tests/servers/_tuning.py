@@ -16,7 +16,7 @@ from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.store import Store
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def command(*arguments: object) -> list[str]:

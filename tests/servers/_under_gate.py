@@ -30,7 +30,7 @@ from trimtab.testbed.content import WEBSTONE
 
 PAGE = WEBSTONE[0].path
 PREMIUM, BASIC = "127.0.1.1", "127.0.0.1"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SPEC = """
 listen = [{port}]
 workers = {workers}

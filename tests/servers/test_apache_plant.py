@@ -233,7 +233,7 @@ def test_php_ini_that_is_edited_in_mid_run_waits_too() -> None:
         (bed.testbed.directory / "htdocs" / "ini.php").write_text("<?php echo ini_get('memory_limit');")
 
         def limit() -> bytes:
-            with urllib.request.urlopen(f"http://127.0.0.1:{bed.testbed.port}/ini.php", timeout=60) as page:
+            with urllib.request.urlopen(f"http://127.0.0.1:{bed.testbed.port}/ini.php", timeout=300) as page:
                 return bytes(page.read())
 
         apache = bed.attach()

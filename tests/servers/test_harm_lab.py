@@ -61,7 +61,7 @@ def test_a_worker_takes_its_cold_memory_once_and_keeps_it() -> None:
     with _Apache(replace(spec, swap=False), "page") as bed:
 
         def held_bytes(path: str) -> int:
-            with urllib.request.urlopen(bed.url(path), timeout=60) as reply:
+            with urllib.request.urlopen(bed.url(path), timeout=300) as reply:
                 assert b" pieces</p>" in reply.read()
             children = Path(f"/proc/{bed.pid}/task/{bed.pid}/children").read_text().split()
             pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in children]

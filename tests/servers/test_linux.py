@@ -25,7 +25,7 @@ from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.sensors.run_queue import RunQueue
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")

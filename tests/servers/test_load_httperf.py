@@ -112,7 +112,7 @@ def by_httperf(server: ScriptedServer, log: Path) -> tuple[int, float]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     ).stdout
     replies = re.search(r"replies (\d+)", said)
     times = re.search(r"Reply time \[ms\]: response ([\d.]+) transfer ([\d.]+)", said)

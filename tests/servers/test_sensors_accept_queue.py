@@ -314,4 +314,4 @@ input()
         stack.callback(queue.close)
         assert length_now(queue) == 9
     finally:
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=300)

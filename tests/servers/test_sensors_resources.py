@@ -85,7 +85,7 @@ class Victim:
         return float(self._answer())
 
     def end(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=300)
 
     def _answer(self) -> str:
         assert self._process.stdout is not None

@@ -21,7 +21,7 @@ from trimtab.events import Status
 from trimtab.store import Store
 
 pytestmark = pytest.mark.server
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 KNOBS = ("table_open_cache", "innodb_buffer_pool_size")
 
 

@@ -25,7 +25,7 @@ from trimtab.store import Store
 
 pytestmark = [pytest.mark.server]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SITE = (
     "location = /work {{ include {etc}/fastcgi_params; fastcgi_param SCRIPT_FILENAME {page}; fastcgi_pass {pool}; }}"
 )

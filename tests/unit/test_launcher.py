@@ -12,7 +12,7 @@ from trimtab import launcher
 
 def run(owner_pid: int, groups: list[str], code: str) -> subprocess.CompletedProcess[str]:
     command = launcher.argv(owner_pid, groups, [sys.executable, "-c", code])
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_it_writes_its_own_id_to_each_group_and_becomes_the_command(tmp_path: Path) -> None:

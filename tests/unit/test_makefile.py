@@ -26,7 +26,7 @@ def made(environment: Mapping[str, str], *arguments: str) -> str:
     """What make says; another make that runs this test has no part in it."""
     apart = {name: value for name, value in environment.items() if name != "MFLAGS" and "MAKE" not in name}
     command = ["make", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=apart, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=apart, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout
 
 

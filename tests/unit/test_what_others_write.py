@@ -104,7 +104,7 @@ def test_a_file_that_is_shortened_under_its_reader_is_not_measured_and_kills_nob
     path = tmp_path / "shared"
     _shared_file.create(path)
     child = subprocess.run(
-        [sys.executable, "-P", "-c", SHORTENED, path], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-P", "-c", SHORTENED, path], capture_output=True, text=True, check=False, timeout=300
     )
     assert (child.returncode, child.stderr) == (0, "")
     assert child.stdout.count("has been shortened") == 5

@@ -219,7 +219,7 @@ class Held(io.StringIO):
         if self.held:
             self.waiting.append(threading.current_thread())
             if threading.current_thread() is not threading.main_thread():
-                self.go.wait(60)
+                self.go.wait(300)
         return super().write(text)
 
 

@@ -21,7 +21,7 @@ from trimtab.events import Status
 from trimtab.observer import Stop
 from trimtab.store import Store
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 A_SMALL_PIPE_BYTES = 4096
 MORE_THAN_A_PIPE_HOLDS = 700
 """Lines, of about 150 bytes each."""

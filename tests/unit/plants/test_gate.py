@@ -112,7 +112,7 @@ def test_what_another_run_left_is_found_and_undone(gate: FakeGate) -> None:
     gate.values[LIMIT] = 7
     plant = Gate(FakeClock(), gate.run_dir)
     assert plant.leftover() == "the gate was moved since its start: max_request_workers is 7, not 100"
-    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=300)
     assert (done.stdout, gate.values) == ("undone\n", START)
     gate.values[LIMIT] = 7
     plant.undo_leftover()
@@ -130,7 +130,7 @@ def test_a_gate_that_opened_when_its_controller_was_gone_is_left_over_and_an_und
     assert plant.leftover().endswith(
         "process_budget@premium is 7, not 60; the gate is open, because its controller's lease ran out"
     )
-    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=300)
     assert (done.stdout, gate.mode, gate.orders[-1]["type"], gate.values) == (
         "undone\n",
         "budgets",
@@ -146,7 +146,7 @@ def test_the_undo_script_works_without_trimtab(gate: FakeGate, plant: Gate) -> N
     plant.apply({LIMIT: 50, PREMIUM: 3})
 
     def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=300)
 
     done = run()
     assert (done.returncode, done.stdout) == (0, "undone\n"), done.stderr

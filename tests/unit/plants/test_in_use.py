@@ -33,7 +33,7 @@ def apart() -> Iterator[tuple[int, int]]:
         try:
             yield process.pid, int(process.stdout.readline())
         finally:
-            process.communicate(b"\n", timeout=60)
+            process.communicate(b"\n", timeout=300)
 
 
 def at(port: int, pid: int) -> bool:

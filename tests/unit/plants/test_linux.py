@@ -272,7 +272,7 @@ def test_a_kernel_without_slices_offers_none(family: Family, monkeypatch: pytest
 def test_a_server_that_has_ended_is_said(family: Family) -> None:
     with attached(family) as plant:
         plant.apply(CHANGE)
-        family.communicate("", timeout=60)
+        family.communicate("", timeout=300)
         with pytest.raises(PlantGone, match=f"pid {family.pid} has ended"):
             plant.configuration()
         plant.restore()

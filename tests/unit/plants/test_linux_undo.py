@@ -140,7 +140,7 @@ def test_the_printed_script_undoes_it_without_trimtab(family: Family) -> None:
         plant.apply(CHANGE)
         more(family)
         script = plant.undo_script()
-        said = subprocess.run(["sh"], input=script, capture_output=True, text=True, timeout=60, check=False)
+        said = subprocess.run(["sh"], input=script, capture_output=True, text=True, timeout=300, check=False)
         assert (said.returncode, said.stdout, said.stderr) == (0, "undone\n", "")
         assert set(seen(family).values()) == set(before.values())
 
@@ -164,18 +164,18 @@ def test_a_file_that_a_killed_run_has_set_can_be_undone_when_the_server_is_gone(
         os._exit(9)
 
     in_a_child(family, applied_and_killed)
-    family.communicate("", timeout=60)
+    family.communicate("", timeout=300)
     assert shared.read_text() == "10\n"
     with pytest.raises(UsageError, match="no such process; what an earlier run set: python3 -I") as refused:
         from_arguments(named(pid=[family.pid]), SystemClock())
     command = str(refused.value).partition("run set: ")[2].split()
-    assert subprocess.run(command, check=True, capture_output=True, timeout=60).stdout == b"undone\n"
+    assert subprocess.run(command, check=True, capture_output=True, timeout=300).stdout == b"undone\n"
     assert shared.read_text() == "60\n"
 
 
 def test_a_journal_of_threads_that_have_all_ended_is_no_leftover(family: Family, tmp_path: Path) -> None:
     in_a_child(family, lambda plant: os._exit(9))
-    family.communicate("", timeout=60)
+    family.communicate("", timeout=300)
     assert left() == ()
     assert list((tmp_path / "run" / "trimtab-kernel").iterdir()) == []
 

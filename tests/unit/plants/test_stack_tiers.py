@@ -88,7 +88,7 @@ def tiers(web: int, db: int, undo: bool = True, more: str = "") -> Tiers:
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize("keys", [(f"pid = {HERE}", f"pid = {HERE}"), ("", f"pid = {HERE}")], ids=["named", "found"])

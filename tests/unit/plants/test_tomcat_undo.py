@@ -42,7 +42,7 @@ def undone(
     monkeypatch.setattr(undo, "identity", lambda process: [])
     paused = Paused("a:type=Connector", "a:type=ThreadPool", 8192, 100)
     script = undo.script(of_this_process(), [Entry("a:type=bean", attribute, 200, (50,))], [paused])
-    return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize(

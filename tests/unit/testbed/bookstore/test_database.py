@@ -17,7 +17,7 @@ from trimtab.testbed import shop
 from trimtab.testbed.bookstore import database
 from trimtab.testbed.bookstore.population import Population
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Database:
