@@ -31,6 +31,8 @@ DRAIN_S = 120.0
 WINDOW_S = 10.0
 RELOAD_S = 0.25
 """An Apache with mod_php reads its configuration again; measured on the testbed."""
+SLOW_RELOAD_S = 10.0
+"""One that loads a whole application with it, as with mod_perl, on a busy CPU: 14.5 s with Request Tracker."""
 STATUS_TIMEOUT_S = WINDOW_S / 2
 """A window needs two replies of the status page, so none may wait longer than half of it."""
 FIXED_WORKERS = (3, 5, 8, 12, 18, 27, 40, 60, 90, 150, 256)
@@ -105,10 +107,12 @@ class Simulation:
     Args:
         scenario: the scenario drawn.
         peers: controllers to run beside trim, as their users would: without a referee.
+        reload_s: how long a reload lets no request begin, in seconds.
     """
 
     scenario: Scenario
     peers: tuple[str, ...] = ()
+    reload_s: float = RELOAD_S
 
     def compute(self) -> Drawn:
         """Makes them, all with the same clients."""
@@ -121,20 +125,23 @@ class Simulation:
             if keep_alive_s != scenario.keep_alive_s:
                 runs[f"{best}, {keep_alive_s:g} s"] = untouched(replace(scenario, keep_alive_s=keep_alive_s), best)
         for name in (TRIM, *self.peers):
-            runs[name] = tuned(scenario, name)
+            runs[name] = tuned(scenario, name, self.reload_s)
         return Drawn(scenario, runs)
 
 
-def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False) -> Simulated:
+def plant_of(
+    scenario: Scenario, workers: int | None = None, live: bool = False, reload_s: float = RELOAD_S
+) -> Simulated:
     """The simulated server of a scenario.
 
     Args:
         scenario: the scenario drawn.
         workers: MaxRequestWorkers in place of its own.
         live: whether a gate stands in front, whose limit changes without a reload.
+        reload_s: how long a reload lets no request begin, in seconds.
     """
     limit = workers or scenario.max_request_workers
-    server = server_of(scenario, limit)
+    server = replace(server_of(scenario, limit), reload_s=reload_s)
     end_s = WARM_S + LENGTH_S
     asked = scenario.populations(end_s, (Url("/page.php", cpu_s=scenario.cpu_s),))
     clients = [replace(one, schedule=(*one.schedule, Step(end_s, 0.0))) for one in asked]
@@ -176,11 +183,11 @@ def untouched(scenario: Scenario, workers: int | None = None) -> Had:
         plant.close()
 
 
-def tuned(scenario: Scenario, name: str) -> Had:
+def tuned(scenario: Scenario, name: str, reload_s: float = RELOAD_S) -> Had:
     """A run under a controller, as `tune` runs it; peers have no referee and no guards but the domain."""
     objective = Objective(DEFAULTS.minimize)
     controller = discovery.load("trimtab.controllers", name).CONTROLLER(objective, **OPTIONS.get(name, {}))
-    plant = plant_of(scenario, live=name in LIVE_PEERS)
+    plant = plant_of(scenario, live=name in LIVE_PEERS, reload_s=reload_s)
     try:
         knobs = tuple(knob for knob in plant.knobs() if knob.role in DEFAULTS.roles)
         oversight = Oversight.of(controller, objective, knobs) if name == TRIM else Oversight((Domain(),))

@@ -10,7 +10,7 @@ from typing import Any
 
 from trimtab.drawing import Figure
 from trimtab.lab import Page
-from trimtab.lab._battery_draw import ALONE, TRIM, Drawn, as_json
+from trimtab.lab._battery_draw import ALONE, SLOW_RELOAD_S, TRIM, Drawn, as_json
 from trimtab.lab._tables import table
 from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, logarithmic, svg
 from trimtab.report.text import plain
@@ -30,13 +30,15 @@ TITLES = (
 
 def summary(page: Page) -> list[str]:
     """The sections of `summary.md`; writes every draw, what clients waited in each, and the figure."""
-    found = page.found("peers", Drawn) or page.found("trim", Drawn)
+    slow = page.found("slow", Drawn)
+    found = page.found("peers", Drawn) or page.found("trim", Drawn) or slow
     if not found:
         return ["no draw was finished"]
     page.lines("draws", map(as_json, found))
     (page.folder / "waits.json").write_text(json.dumps(waits(found)).replace("], [", "],\n["), encoding="utf-8")
     page.figure("ratios", ratios(found))
-    return outcome(found)
+    stops = [f"A reload lets no request begin for {SLOW_RELOAD_S:g} s.", ""] if found is slow else []
+    return [*stops, *outcome(found)]
 
 
 def outcome(found: Sequence[Drawn]) -> list[str]:

@@ -13,28 +13,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.core import Objective
+from trimtab.errors import UsageError
 from trimtab.lab import FOUND, Arm, Lab
-from trimtab.lab._battery_draw import LENGTH_S, TRIM, WINDOW_S, Drawn, Simulation
+from trimtab.lab._battery_draw import LENGTH_S, RELOAD_S, SLOW_RELOAD_S, TRIM, WINDOW_S, Drawn, Simulation
 from trimtab.lab._scenario import draw
 from trimtab.plants.apache import DEFAULTS
 from trimtab.report.track import Track
 
-ALL = "peers"
+ALL, SLOW = "peers", "slow"
 PARTS = {
     "trim": "each draw left alone, with trim, and at fixed settings",
     ALL: "the same with the peers beside trim",
+    SLOW: f"as trim, on servers that a reload stops for {SLOW_RELOAD_S:g} s",
 }
 PEERS = ("apache2buddy", "gradient2", "vegas", "brpc", "tpe", "nelder_mead", "fuzzy", "saturation")
 
 
 def order(wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """One part: both run the same draws, the second with more methods."""
-    return wanted if wanted == ("trim",) else (ALL,)
+    """One part: all run the same draws, the second with more methods, the third on other servers.
+
+    Raises:
+        UsageError: the third is asked for together with another.
+    """
+    if SLOW in wanted and len(wanted) > 1:
+        raise UsageError(f"lab run battery: --part {SLOW} runs alone, its servers are others")
+    return wanted if len(wanted) == 1 else (ALL,)
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
     """The draw of a seed, with all its runs."""
-    simulation = Simulation(draw(seed), PEERS if part == ALL else ())
+    simulation = Simulation(draw(seed), PEERS if part == ALL else (), SLOW_RELOAD_S if part == SLOW else RELOAD_S)
     return [Arm(part, "draw", seed, simulation, TRIM, LENGTH_S, WINDOW_S, Objective(DEFAULTS.minimize))]
 
 

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Applied, Clock, Configuration, Finding, How, Plant, Prepared, Sensor
+from trimtab.core import Applied, Clock, Configuration, Finding, How, Metric, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
 from trimtab.options import options_of, values
 from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
 from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, VirtualClock
 from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic, holding, lu2001_server
+from trimtab.sensors._metrics import STANDSTILL
 from trimtab.workloads._choice import populations_in, workload
 from trimtab.workloads._lu2001 import users_of_lu2001
 from trimtab.workloads._population import Population
@@ -54,6 +55,7 @@ class Simulated(Plant):
     """
 
     name = "simulated"
+    metrics: tuple[Metric, ...] = (STANDSTILL,)
     own_sensors = (SimulatedSensor,)
     lasting = False
     simulated = True
@@ -92,6 +94,10 @@ class Simulated(Plant):
     def new_sensors(self) -> tuple[Sensor, ...]:
         """One sensor, which reads everything."""
         return (SimulatedSensor(self._link),)
+
+    def derive(self, readings: Readings) -> Readings:
+        """How long a reload lets no request begin."""
+        return {STANDSTILL.name: self.server.reload_s}
 
     def configuration(self) -> Configuration:
         """The configuration in force.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from trimtab.referee.estimate import VARIATION, Effect, effect
+from trimtab.referee.estimate import MOST_UTILISATION, VARIATION, Effect, effect
 from trimtab.referee.measure import MOVED, NEXT_TO_NOTHING, Measured, Workload, mixed
 
 MOST_WINDOWS = 36
@@ -34,8 +34,9 @@ class Experiment:
         workload: the workload in them.
         windows: windows after it, but for the first, which pays for the change.
         late: the last ones of them in which work waited that had waited since before the change.
-        first: that first window; None before it has passed.
-        first_s: its excess, in seconds of normal operation.
+        first: that first window; None before it has passed. Of those that pay for its standstill the last.
+        first_s: their excess, in seconds of normal operation.
+        paying: how many they are.
         stop_s: cost of the standstill before it, in the same unit.
         lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
@@ -46,6 +47,7 @@ class Experiment:
         silent: windows after it in which nobody came, or no connection did, or the cost was only bounded, by no more
             than expected.
         overloaded: whether the server was overloaded when it was made.
+        live: whether it took effect without a reload.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
             each is beyond the limits.
@@ -64,6 +66,7 @@ class Experiment:
     late: tuple[Measured, ...] = ()
     first: Measured | None = None
     first_s: float = 0.0
+    paying: int = 0
     stop_s: float = 0.0
     lost_s: float = 0.0
     gained: int = 0
@@ -73,6 +76,7 @@ class Experiment:
     unmeasured: int = 0
     silent: int = 0
     overloaded: bool = False
+    live: bool = False
     returned: tuple[Measured, ...] | None = None
     on_limits: bool = False
     in_seconds: bool = True
@@ -145,8 +149,8 @@ class Experiment:
             lost_s: its excess, in seconds of normal operation.
             backlog: whether work has waited since before the change, so that only what is completed tells anything.
         """
-        if self.first is None:
-            return replace(self, first=now, first_s=lost_s)
+        if self.first is None or self.own_backlog(now):
+            return replace(self, first=now, first_s=self.first_s + lost_s, paying=self.paying + 1)
         now, completes = self._told(now), self.capacity(now)
         more = completes > 0
         if backlog:
@@ -162,6 +166,21 @@ class Experiment:
         gained = self.gained + (more and now.saturated and self.saturated)
         windows = (*self.windows, now)[-MOST_WINDOWS:]
         return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)
+
+    def own_backlog(self, now: Measured) -> bool:
+        """Whether those inside are, as far as can be told, who came while the change let no request begin.
+
+        To go back would make as many wait again. No more are inside beyond the usual than came in that time, they
+        become fewer, and a server that is as full as can be told would still need so long for them.
+        """
+        usual = [w.inside for w in self.reference if w.inside is not None]
+        if self.live or self.overloaded or self.windows or now.inside is None or not usual:
+            return False
+        if (self.paying + 0.5) * now.duration_s > now.standstill_s * MOST_UTILISATION / (1 - MOST_UTILISATION):
+            return False
+        falls = self.first is None or self.first.inside is None or now.inside < self.first.inside
+        came = self.workload.arrivals_hz * now.standstill_s
+        return falls and 0 < now.inside - max(usual) <= came + 2 * math.sqrt(came)
 
     def _told(self, now: Measured) -> Measured:
         """A window in which the objective is 0, with next to nothing as its cost, where it never was before."""

@@ -20,7 +20,7 @@ they wait in E normal seconds came on top.
          longer for it / (arrivals x expected cost)
     worse:   by its effect (`estimate`), after another keep-alive time also by what that is if the connections that
              it makes itself are no more load (no better either where that leans to worse), or it has spent the last
-             of the budget (not by a backlog),
+             of the budget (not by a backlog, nor by that of its own standstill: `Experiment.own_backlog`),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
     better:  by its effect
@@ -142,6 +142,7 @@ class Referee:
                 reference,
                 Workload.of(reference),
                 overloaded=was_behind,
+                live=_live(state, _differing(state.in_force, held)),
                 on_limits=limits.mostly_broken(reference),
                 in_seconds=self._in_seconds(),
                 lulls=state.lulls,
@@ -162,15 +163,20 @@ class Referee:
 
     def abort(self, state: RefereeState, partial: Window) -> str:
         """Reason to cut the window under way short: its cost so far exceeds the budget."""
-        held = {k.name: partial.configuration.get(k.name) for k in state.knobs}
+        held = {k.name: partial.configuration[k.name] for k in state.knobs if k.name in partial.configuration}
         if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
             return ""
         experiment = state.experiment or Experiment(
-            {}, state.reference, Workload.of(state.reference), in_seconds=self._in_seconds()
+            {},
+            state.reference,
+            Workload.of(state.reference),
+            live=_live(state, _differing(state.incumbent, held)),
+            in_seconds=self._in_seconds(),
         )
-        if state.overloaded:
+        now = measured(partial, self.objective, experiment.workload.per_connection)
+        if state.overloaded or experiment.own_backlog(now):
             return ""  # the backlog makes the cost: the window is worth its counts
-        lost_s = experiment.excess_s(measured(partial, self.objective, experiment.workload.per_connection))
+        lost_s = experiment.excess_s(now)
         return "" if lost_s <= max(0.0, state.budget_s) else reasons.spent(lost_s)
 
     def final(self, state: RefereeState) -> Configuration:
@@ -212,7 +218,7 @@ class Referee:
         """After a return: three windows tell whether the setting was to blame (A-B-A)."""
         if experiment.returned is None:
             stop_s = self._stop_s(state, experiment, experiment.configuration, state.incumbent or {}, now)
-            state = _charged(state, stop_s, now.duration_s)
+            state = state.charged(stop_s, now.duration_s)
             return replace(state, experiment=replace(experiment, returned=()))  # the first pays for the change
         after = (*experiment.returned, *((now,) if now.log_cost is not None else ()))
         if len(after) < AFTER:
@@ -248,9 +254,12 @@ class Referee:
         assert experiment is not None
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
-        state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
+        if experiment.own_backlog(now):
+            state = state.charged(lost_s, now.duration_s)
+        else:
+            state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
         if experiment.first is None:
-            state = _charged(state, experiment.stop_s, now.duration_s)
+            state = state.charged(experiment.stop_s, now.duration_s)
         limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
         # Of several servers' limits none is known to be that of the workers that the readings count.
         limit = experiment.configuration[limits_there[0]] if len(limits_there) == 1 else 0
@@ -440,16 +449,6 @@ def _cap_s(now: Measured) -> float:
 def _earned_s(state: RefereeState, at_s: float) -> float:
     """What the whole run may still lose: a long one that has tried little has more than its last windows earned."""
     return BUDGET_S + EARNED * at_s - (state.spent_s - state.excused_s)
-
-
-def _charged(state: RefereeState, stop_s: float, window_s: float) -> RefereeState:
-    """The state once a standstill was paid for.
-
-    It is spent, whatever is done now: it is no reason to go back, which would cost another. So the budget keeps
-    enough for a window in which all takes twice as long.
-    """
-    budget_s = min(state.budget_s, max(state.budget_s - stop_s, window_s))
-    return replace(state, budget_s=budget_s, spent_s=state.spent_s + stop_s)
 
 
 def _cleared(state: RefereeState, experiment: Experiment, ways: frozenset[Direction]) -> RefereeState:

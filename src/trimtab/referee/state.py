@@ -109,6 +109,15 @@ class RefereeState:
         """The windows of the reference since the server began to fall behind; those before are of another load."""
         return self.reference[-max(2, self.behind) :]
 
+    def charged(self, stop_s: float, window_s: float) -> RefereeState:
+        """This state once a standstill, or the backlog that it left, was paid for.
+
+        It is spent, whatever is done now: it is no reason to go back, which would cost another. So the budget keeps
+        enough for a window in which all takes twice as long.
+        """
+        budget_s = min(self.budget_s, max(self.budget_s - stop_s, window_s))
+        return replace(self, budget_s=budget_s, spent_s=self.spent_s + stop_s)
+
     def followed(self, now: Measured) -> RefereeState:
         """This state with a window in the count of those in which the server falls behind."""
         drains = now.drains(self.last)

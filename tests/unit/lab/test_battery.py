@@ -95,3 +95,22 @@ def test_what_it_does_not_write_is_refused(tmp_path: Path) -> None:
 def test_both_parts_are_one_run_of_each_draw() -> None:
     assert LAB.order(()) == LAB.order(("trim", "peers")) == LAB.order(("peers",)) == ("peers",)
     assert LAB.order(("trim",)) == ("trim",)
+
+
+def test_slow_reloads_are_a_part_of_their_own(tmp_path: Path) -> None:
+    assert LAB.order(("slow",)) == ("slow",)
+    with pytest.raises(UsageError, match="--part slow runs alone"):
+        LAB.order(("trim", "slow"))
+    run_lab(LAB, ("slow",), Context(Store(None), tmp_path / "found", seeds=(1,)))
+    assert "no request begin for 10 s" in (tmp_path / "found" / "summary.md").read_text()
+
+
+def test_a_slow_reload_stops_the_server_for_so_long_and_is_told_before() -> None:
+    plant = plant_of(steady(), reload_s=7.0)
+    try:
+        began_s = plant.clock.now_s()
+        plant.apply({"keep_alive_timeout_ms": 1})
+        assert plant.clock.now_s() - began_s == pytest.approx(7.0)
+        assert plant.derive({}) == {"standstill_s": 7.0}
+    finally:
+        plant.close()
