@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from trimtab.referee.estimate import MOST_UTILISATION, VARIATION, Effect, effect
+from trimtab.referee.estimate import VARIATION, Effect, effect
 from trimtab.referee.measure import MOVED, NEXT_TO_NOTHING, Measured, Workload, mixed
 
 MOST_WINDOWS = 36
@@ -36,8 +36,8 @@ class Experiment:
         late: the last ones of them in which work waited that had waited since before the change.
         first: that first window; None before it has passed. Of those that pay for its standstill the last.
         first_s: their excess, in seconds of normal operation.
-        paying: how many they are.
         stop_s: cost of the standstill before it, in the same unit.
+        back_s: what such a one would cost by Eq. (R8), with the backlog that it leaves: that of going back.
         lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
@@ -47,7 +47,6 @@ class Experiment:
         silent: windows after it in which nobody came, or no connection did, or the cost was only bounded, by no more
             than expected.
         overloaded: whether the server was overloaded when it was made.
-        live: whether it took effect without a reload.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
             each is beyond the limits.
@@ -66,8 +65,8 @@ class Experiment:
     late: tuple[Measured, ...] = ()
     first: Measured | None = None
     first_s: float = 0.0
-    paying: int = 0
     stop_s: float = 0.0
+    back_s: float = 0.0
     lost_s: float = 0.0
     gained: int = 0
     even: int = 0
@@ -76,7 +75,6 @@ class Experiment:
     unmeasured: int = 0
     silent: int = 0
     overloaded: bool = False
-    live: bool = False
     returned: tuple[Measured, ...] | None = None
     on_limits: bool = False
     in_seconds: bool = True
@@ -149,8 +147,8 @@ class Experiment:
             lost_s: its excess, in seconds of normal operation.
             backlog: whether work has waited since before the change, so that only what is completed tells anything.
         """
-        if self.first is None or self.own_backlog(now):
-            return replace(self, first=now, first_s=self.first_s + lost_s, paying=self.paying + 1)
+        if self.first is None or self.own_backlog(now, lost_s):
+            return replace(self, first=now, first_s=self.first_s + lost_s)
         now, completes = self._told(now), self.capacity(now)
         more = completes > 0
         if backlog:
@@ -167,20 +165,22 @@ class Experiment:
         windows = (*self.windows, now)[-MOST_WINDOWS:]
         return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)
 
-    def own_backlog(self, now: Measured) -> bool:
+    def own_backlog(self, now: Measured, lost_s: float) -> bool:
         """Whether those inside are, as far as can be told, who came while the change let no request begin.
 
-        To go back would make as many wait again. No more are inside beyond the usual than came in that time, they
-        become fewer, and a server that is as full as can be told would still need so long for them.
+        To go back would cost as much as that did, so they are waited for until waiting has cost as much. No more are
+        inside beyond the usual than came in that time, and no more than in the window before, but for chance.
+
+        Args:
+            now: a window right after the change, or after others that paid for it.
+            lost_s: its excess, in seconds of normal operation.
         """
         usual = [w.inside for w in self.reference if w.inside is not None]
-        if self.live or self.overloaded or self.windows or now.inside is None or not usual:
+        if self.windows or now.inside is None or not usual or self.first_s + lost_s > self.back_s:
             return False
-        if (self.paying + 0.5) * now.duration_s > now.standstill_s * MOST_UTILISATION / (1 - MOST_UTILISATION):
-            return False
-        falls = self.first is None or self.first.inside is None or now.inside < self.first.inside
+        grows = self.first is not None and now.more_inside(self.first) > 0
         came = self.workload.arrivals_hz * now.standstill_s
-        return falls and 0 < now.inside - max(usual) <= came + 2 * math.sqrt(came)
+        return not grows and 0 < now.inside - max(usual) <= came + 2 * math.sqrt(came)
 
     def _told(self, now: Measured) -> Measured:
         """A window in which the objective is 0, with next to nothing as its cost, where it never was before."""
@@ -220,6 +220,17 @@ class Experiment:
             at_this_load = usual_cost + math.log1p(-usual) - math.log1p(-rho)
             ratio = max(ratio, math.exp(min(50.0, seen.log_cost - at_this_load)) - 1)
         return max(0.0, ratio) * now.duration_s
+
+    def alone_s(self, before_s: float | None) -> float | None:
+        """Cost of a change by itself of late: its standstill, and the excess of what pays for it beyond the others'.
+
+        Args:
+            before_s: the same as of the changes before it; None where there were none.
+        """
+        if not self.windows:
+            return before_s
+        alone_s = self.stop_s + max(0.0, self.first_s - self.lost_s / len(self.windows))
+        return alone_s if before_s is None else (before_s + alone_s) / 2
 
     def effect(self) -> Effect | None:
         """Effect of the change against the windows before it; None before that can be told."""

@@ -147,11 +147,11 @@ class Measured:
         unmeasured = self.log_cost is None and not (self.nothing or self.unseen)
         if self.refused or (unmeasured and (self.inside or 0.0) >= 1):  # or nothing ends, and some wait
             return True
-        return self._more_inside(before) > 0
+        return self.more_inside(before) > 0
 
     def drains(self, before: Measured | None) -> bool:
         """Whether a backlog becomes shorter by itself, by more than chance, with no connection refused."""
-        return not self.refused and self._more_inside(before) < 0
+        return not self.refused and self.more_inside(before) < 0
 
     def came_otherwise(self, before: Measured, factor: float) -> bool:
         """Whether connections or requests are that many times what they were, or were what they are, not by chance.
@@ -164,7 +164,7 @@ class Measured:
         counts = [(now * self.duration_s, then * before.duration_s) for now, then in rates]
         return any(max(c) > factor * min(c) and abs(c[0] - c[1]) > 2 * math.sqrt(sum(c)) for c in counts)
 
-    def _more_inside(self, before: Measured | None) -> int:
+    def more_inside(self, before: Measured | None) -> int:
         """Whether more (1) or fewer (-1) are inside than before, by more than chance; 0 where neither."""
         if before is None or self.inside is None or before.inside is None:
             return 0

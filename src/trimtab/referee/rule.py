@@ -136,19 +136,7 @@ class Referee:
         if held == state.incumbent:
             return self._at_rest(state, now, window), {}
         if state.experiment is None or state.experiment.configuration != held:
-            reference = state.behind_reference if was_behind else state.reference
-            begun = Experiment(
-                held,
-                reference,
-                Workload.of(reference),
-                overloaded=was_behind,
-                live=_live(state, _differing(state.in_force, held)),
-                on_limits=limits.mostly_broken(reference),
-                in_seconds=self._in_seconds(),
-                lulls=state.lulls,
-            )
-            before = state.in_force
-            begun = replace(_walked(begun, state), stop_s=self._stop_s(state, begun, before, held, now))
+            begun = self._begun(state, held, now, was_behind)
             left_s = min(BUDGET_S, _earned_s(state, window.start_s))
             state = replace(state, experiment=begun, judgement=None, budget_s=max(state.budget_s, left_s))
         return self._judged(state, now, window, was_behind or state.overloaded)
@@ -166,17 +154,11 @@ class Referee:
         held = {k.name: partial.configuration[k.name] for k in state.knobs if k.name in partial.configuration}
         if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
             return ""
-        experiment = state.experiment or Experiment(
-            {},
-            state.reference,
-            Workload.of(state.reference),
-            live=_live(state, _differing(state.incumbent, held)),
-            in_seconds=self._in_seconds(),
-        )
-        now = measured(partial, self.objective, experiment.workload.per_connection)
-        if state.overloaded or experiment.own_backlog(now):
-            return ""  # the backlog makes the cost: the window is worth its counts
+        now = measured(partial, self.objective, Workload.of(state.reference).per_connection)
+        experiment = state.experiment or self._begun(state, held, now, False)
         lost_s = experiment.excess_s(now)
+        if state.overloaded or experiment.own_backlog(now, lost_s):
+            return ""  # the backlog makes the cost: the window is worth its counts
         return "" if lost_s <= max(0.0, state.budget_s) else reasons.spent(lost_s)
 
     def final(self, state: RefereeState) -> Configuration:
@@ -239,6 +221,29 @@ class Referee:
 
     # With a change in force.
 
+    def _begun(self, state: RefereeState, held: Configuration, now: Measured, behind: bool) -> Experiment:
+        """A change in its first window, with what its standstill has cost.
+
+        Args:
+            state: the state before it.
+            held: the knobs with it.
+            now: its first window, as far as it has gone.
+            behind: whether the server was overloaded when it was made.
+        """
+        reference = state.behind_reference if behind else state.reference
+        begun = Experiment(
+            held,
+            reference,
+            Workload.of(reference),
+            overloaded=behind,
+            on_limits=limits.mostly_broken(reference),
+            in_seconds=self._in_seconds(),
+            lulls=state.lulls,
+        )
+        unseen = replace(now, standstill_wait_s=None)
+        stop_s, back_s = (self._stop_s(state, begun, state.in_force, held, one) for one in (now, unseen))
+        return replace(_walked(begun, state), stop_s=stop_s, back_s=back_s)
+
     def _judged(
         self, state: RefereeState, now: Measured, window: Window, backlog: bool
     ) -> tuple[RefereeState, Mapping[str, int]]:
@@ -254,7 +259,7 @@ class Referee:
         assert experiment is not None
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
-        if experiment.own_backlog(now):
+        if experiment.own_backlog(now, lost_s):
             state = state.charged(lost_s, now.duration_s)
         else:
             state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
@@ -330,7 +335,7 @@ class Referee:
         incumbent = state.incumbent or {}
         if verdict is None:
             return state, {}
-        state = replace(state, change_s=_change_s(state.change_s, experiment))
+        state = replace(state, change_s=experiment.alone_s(state.change_s))
         if verdict is Verdict.BETTER:
             return (
                 replace(
@@ -461,14 +466,6 @@ def _cleared(state: RefereeState, experiment: Experiment, ways: frozenset[Direct
     budget_s, excused_s = min(BUDGET_S, state.budget_s + lost_s), state.excused_s + lost_s
     state = replace(state, pardoned=state.pardoned | ways, budget_s=budget_s, excused_s=excused_s)
     return replace(state, worse=max(0, state.worse - 1), cooldown_s=0.0, quiet_until_s=0.0)
-
-
-def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
-    """Cost of a change by itself of late: its standstill, and the excess of its first window beyond the others'."""
-    if not experiment.windows:
-        return before_s
-    alone_s = experiment.stop_s + max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
-    return alone_s if before_s is None else (before_s + alone_s) / 2
 
 
 def _live(state: RefereeState, changes: Mapping[str, int]) -> bool:

@@ -82,34 +82,40 @@ def test_the_way_back_is_charged_for_its_standstill_too() -> None:
 
 def slowly_reloaded(*inside: float) -> Bench:
     """A change that let no request begin for 5 s, and how many are inside in each window after it, at 50 a second."""
-    bench = ready().change(w=40)
+    bench = crowded().change(w=40)
     for one in inside:
-        bench.see(1, max(0.02, one / 50), standstill_s=5.0, accept_queue_length=one)
+        bench.see(1, max(0.2, one / 50), standstill_s=5.0, cpu_ratio=0.9, accept_queue_length=one)
     return bench
+
+
+def crowded() -> Bench:
+    """Ten inside, on nine tenths of the CPU."""
+    return Bench().see(180, 0.2, cpu_ratio=0.9, accept_queue_length=10.0)
 
 
 def test_who_came_in_a_long_standstill_is_no_reason_for_another() -> None:
     """Request Tracker's Apache was reloaded twice in half a minute, 14.5 s and 15.6 s, each time for the backlog."""
-    bench = slowly_reloaded(200.0, 120.0, 40.0)
+    bench = slowly_reloaded(200.0, 205.0, 120.0, 40.0)
     assert not bench.backs and bench.state.budget_s > 0
     assert bench.state.experiment is not None and not bench.state.experiment.windows
-    bench.see(3, 0.01)
+    bench.see(3, 0.1, cpu_ratio=0.9, accept_queue_length=5.0)
     assert bench.state.experiment is None and bench.state.incumbent["w"] == 40, "it is judged by what comes after"
 
 
 def test_a_window_of_that_backlog_is_not_cut_short() -> None:
-    bench = ready().change(w=40)
-    for waiting, cut in ((200.0, False), (2000.0, True)):
-        partial = bench.window(4.0, standstill_s=5.0, accept_queue_length=waiting)
+    bench = crowded().change(w=40)
+    for waiting, cut in ((200.0, False), (400.0, True)):
+        partial = bench.window(4.0, standstill_s=5.0, cpu_ratio=0.9, accept_queue_length=waiting)
         assert bool(bench.judge.abort(bench.state, partial)) is cut
 
 
 @pytest.mark.parametrize(
     "inside",
-    [(400.0,), (200.0, 210.0), tuple(map(float, range(240, 30, -10)))],
-    ids=["more than came", "no fewer", "for longer than a full server needs"],
+    [(400.0,), (150.0, 200.0), (230.0, 225.0, 230.0, 225.0)],
+    ids=["more than came", "more and more", "until it has cost as much as to go back"],
 )
 def test_what_is_no_backlog_of_the_standstill_is_charged_to_the_setting(inside: tuple[float, ...]) -> None:
+    assert not slowly_reloaded(*inside[:-1]).backs
     assert slowly_reloaded(*inside).backs == [{"w": 150}]
 
 
