@@ -168,19 +168,21 @@ class Experiment:
     def own_backlog(self, now: Measured, lost_s: float) -> bool:
         """Whether those inside are, as far as can be told, who came while the change let no request begin.
 
-        To go back would cost as much as that did, so they are waited for until waiting has cost as much. No more are
-        inside beyond the usual than came in that time, and no more than in the window before, but for chance.
+        To go back would cost as much as that did. So they are waited for while they become fewer; and while they are
+        as many but for chance, until waiting has cost as much. No more are inside beyond the usual than came.
 
         Args:
             now: a window right after the change, or after others that paid for it.
             lost_s: its excess, in seconds of normal operation.
         """
-        usual = [w.inside for w in self.reference if w.inside is not None]
-        if self.windows or now.inside is None or not usual or self.first_s + lost_s > self.back_s:
+        usual, last = [w.inside for w in self.reference if w.inside is not None], self.first
+        if self.windows or now.inside is None or not usual or not self.back_s:
             return False
-        grows = self.first is not None and now.more_inside(self.first) > 0
+        fewer = last is None or last.inside is None or now.inside < last.inside
+        if not fewer and (self.first_s + lost_s > self.back_s or now.more_inside(last) > 0):
+            return False
         came = self.workload.arrivals_hz * now.standstill_s
-        return not grows and 0 < now.inside - max(usual) <= came + 2 * math.sqrt(came)
+        return 0 < now.inside - max(usual) <= came + 2 * math.sqrt(came)
 
     def _told(self, now: Measured) -> Measured:
         """A window in which the objective is 0, with next to nothing as its cost, where it never was before."""

@@ -111,7 +111,7 @@ def test_a_window_of_that_backlog_is_not_cut_short() -> None:
 
 @pytest.mark.parametrize(
     "inside",
-    [(400.0,), (150.0, 200.0), (230.0, 225.0, 230.0, 225.0)],
+    [(400.0,), (150.0, 200.0), (230.0, 232.0, 234.0, 236.0)],
     ids=["more than came", "more and more", "until it has cost as much as to go back"],
 )
 def test_what_is_no_backlog_of_the_standstill_is_charged_to_the_setting(inside: tuple[float, ...]) -> None:
