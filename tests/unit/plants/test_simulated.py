@@ -66,7 +66,7 @@ def test_every_reading_is_a_known_metric_and_all_that_liu2003_needs_are_there(bu
     assert set(needed.split()) <= set(readings)
     rt = readings["accept_queue_delay_s"] + readings["burst_length"] * readings["service_time_s"]
     assert readings["response_time_s"] == pytest.approx(rt)
-    assert build().derive(readings) == {}
+    assert build().derive(readings) == {"standstill_s": SimulatedServer().reload_s}
 
 
 def test_by_default_the_traffic_keeps_the_core_busy_for_seventy_percent(build: Build) -> None:
