@@ -109,6 +109,8 @@ impl Meter {
         let idle = self.integral.resident - self.integral.busy;
         put("idle_workers", average(idle).max(0.0));
         put("cpu_ratio", average(self.integral.cores) / server.cores);
+        let for_requests = self.integral.cores - self.integral.stalled;
+        put("cpu_user_ratio", average(for_requests) / server.cores);
         let memory = average(self.integral.memory_bytes);
         put("memory_bytes", memory);
         put("memory_limit_bytes", server.memory_limit_bytes);

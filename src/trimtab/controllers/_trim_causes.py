@@ -74,7 +74,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) ->
     waiting = r.get("accept_queue_length", 0.0)
     short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY
     share = queue_share(r) if short else 0.0
-    lost = min(0.99, share if fewer is None else max(share, lost_to_memory(r)))
+    lost = min(0.99, share if fewer is None else max(share, fewer.lost))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
@@ -120,12 +120,12 @@ def unused(r: Readings, m: int, fit: int | None, knob: Knob, most: float) -> Cau
         most: the most workers that were needed in a window so far.
     """
     busy, idle = r.get("busy_workers", float(m)), r.get("idle_workers", 0.0)
-    share = 0.0 if ending(r, m) else lost_to_memory(r)
+    lost = 0.0 if ending(r, m) else lost_to_memory(r)
     target = knob.domain.clip(max(m / LEAP if fit is None else fit, 2 * most))
-    if share <= 0 or target >= busy + idle or idle <= busy:
+    if lost <= 0 or target >= busy + idle or idle <= busy:
         return None
     why = f"{_waits(r, busy + idle)}, and {idle:.0f} are idle"
-    return Cause(knob, target, why, share, 1 / (1 - share), spare=True, rho=_rho(r))
+    return Cause(knob, target, why, lost, 1 / (1 - lost), spare=True, rho=_rho(r))
 
 
 def needed(r: Readings, m: int) -> float:
@@ -135,7 +135,7 @@ def needed(r: Readings, m: int) -> float:
         r: the window's readings.
         m: the worker limit in force.
     """
-    return r.get("busy_workers", float(m)) * (1 - lost_to_memory(r))
+    return r.get("busy_workers", float(m)) * (1 - waits_for_memory(r))
 
 
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
@@ -153,15 +153,15 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
         ratio: factor of a step whose length the readings do not tell.
     """
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
-    share = 0.0 if ending(r, m) else lost_to_memory(r)
-    most = min(m, there) if share >= MOSTLY else m
+    lost = 0.0 if ending(r, m) else lost_to_memory(r)
+    most = min(m, there) if waits_for_memory(r) >= MOSTLY else m
     least = r.get("idle_held_workers", 0.0)
     if r.get("accept_queue_length", 0.0) >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY:
         least = max(least, needed(r, m))  # who is left does no more than before
     target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))
-    if share <= 0 or target >= there:  # a limit above what exists ends nobody
+    if lost <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
-    return Cause(knob, target, _waits(r, there), share, 1 / (1 - share), rho=_rho(r))
+    return Cause(knob, target, _waits(r, there), lost, 1 / (1 - lost), rho=_rho(r))
 
 
 def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
@@ -227,15 +227,28 @@ def stalls(r: Readings) -> float:
     return pressure if faults_hz is None else min(pressure, faults_hz * SEEK_S)
 
 
-def lost_to_memory(r: Readings) -> float:
+def waits_for_memory(r: Readings) -> float:
     """Share of the time of requests that is waits for memory, at most; Eq. (T1).
 
     Where a request is under way half of the time, what stalls a fifth of the time is two fifths of its own. How many
     are under way is by Little's law at least what a status page, which is read a few times, says.
     """
+    return min(0.99, stalls(r) / _under_way(r))
+
+
+def lost_to_memory(r: Readings) -> float:
+    """Share of the time of requests that would not be there without the waits for memory, at most; Eq. (T1).
+
+    While the CPU works for requests, in user mode, nothing is lost, however many workers wait: of ten workers on a
+    full CPU one nearly always waits for memory, for which the kernel makes room between two turns on the CPU.
+    """
+    return min(waits_for_memory(r), max(0.0, 1 - r.get("cpu_user_ratio", 0.0)) / _under_way(r))
+
+
+def _under_way(r: Readings) -> float:
+    """Share of the time in which a request is under way, at least."""
     time_s = r.get("request_time_s", r.get("service_time_s", 0.0))
-    under_way = max(r.get("busy_workers", 0.0), r.get("request_rate_hz", 0.0) * time_s) or 1.0
-    return min(0.99, stalls(r) / min(1.0, under_way))
+    return min(1.0, max(r.get("busy_workers", 0.0), r.get("request_rate_hz", 0.0) * time_s) or 1.0)
 
 
 def _rho(r: Readings) -> float:

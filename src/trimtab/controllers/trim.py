@@ -9,8 +9,8 @@ Why it can. liu2003 offers hill climbing (slow: it must learn from a noisy curve
 it computes the place from utilisations, but stops there). The two sides of the curve have different causes, and each
 cause costs something that can be read:
 
-    too many workers    they wait for memory a share s of the time, which is h = s / min(1, N) of a request's
-                                                                                 gain <= h / (1 - rho (1 - h))  (T1)
+    too many workers    they wait for memory a share s of the time, and of a request's min(s, 1 - u) / min(1, N) = h
+                        is lost by it                                            gain <= h / (1 - rho (1 - h))  (T1)
     too few workers     all are busy and connections wait: AQT                   gain <= AQT / RT       (T2)
     too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
@@ -29,11 +29,14 @@ come first: that takes nothing from anybody. Where idle connections hold those w
 too, because they would hold those who come.
 
 ST does not fall when m grows, so more workers can save at most AQT. Fewer can save at most the stalls and what others
-wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time is S / (1 - rho). What
-would be resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go
-down, and where stalls take less than half of what the queue does and there is swap, a step beyond it is tried. Steps
-down are from the limit or, where most of the time is lost, from the workers that are there. While an earlier change
-has yet to take effect, because old workers finish what they have begun, nothing is said of the number of workers.
+wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time is S / (1 - rho). But
+what the CPU does for requests meanwhile, in user mode, a share u of its time, is not lost: of ten workers on a full
+CPU one nearly always waits for memory, for which the kernel makes room between two of its turns there, and without
+that no more than 1 / u times as much could be done. What would be resident if all were is no evidence, because memory
+that nobody touches costs nothing: it says how far to go down, as the waits themselves do, and where stalls take less
+than half of what the queue does and there is swap, a step beyond it is tried. Steps down are from the limit or, where
+workers wait for memory most of the time, from those that are there. While an earlier change has yet to take effect,
+because old workers finish what they have begun, nothing is said of the number of workers.
 
 | paper | here | unit | shape |
 |---|---|---|---|
@@ -43,6 +46,7 @@ has yet to take effect, because old workers finish what they have begun, nothing
 | - | N = requests under way: request_rate_hz x request_time_s, at least busy_workers | 1 | scalar |
 | - | w = served_worker_memory_bytes; in M - w n the mean of all, worker_memory_bytes | bytes | scalar |
 | - | s = memory_pressure_ratio, at most swap_in_rate_hz x a seek: waits for memory | ratio | scalar |
+| - | u = cpu_user_ratio | ratio | scalar |
 
 Departures from the paper: it is our own method; the heuristic's step 2 takes the workers that exist, with a base,
 instead of a line through zero, and is where to go, not whether.

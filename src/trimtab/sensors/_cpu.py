@@ -5,12 +5,17 @@ its first process is bound to (systemd's CPUAffinity, taskset), and the CPUs of 
 its group; use of CPUs is that of all who run on them, such as the web server in front of PHP-FPM: so 1 means that
 nothing is left. In a container of LXC /proc/stat may have the container's CPUs alone, numbered anew (lxcfs with
 --enable-cfs, and older ones).
+
+Of it the time in user mode is told apart: that is work for requests, while making room in memory is the kernel's. The
+user time of processes that were made nice takes nothing from others, and is left out where CPUs are counted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import NotMeasured
@@ -19,9 +24,23 @@ from trimtab.sensors._cgroup import Group
 from trimtab.sensors._kernel_file import KernelFile
 from trimtab.trust import printable
 
+_USER_FIELD = 0
 _IDLE_FIELDS = (3, 4)
 _GUEST_FIELDS = 8
 _BOUND = b"Cpus_allowed_list:"
+
+
+@dataclass(frozen=True)
+class Used:
+    """CPU time used so far.
+
+    Args:
+        all_s: all of it, in core seconds.
+        user_s: that in user mode; None where the kernel does not tell it.
+    """
+
+    all_s: float
+    user_s: float | None
 
 
 class Cpu:
@@ -42,6 +61,7 @@ class Cpu:
 
     def __init__(self, groups: Mapping[str, Group], bound: frozenset[int], root: Path) -> None:
         self._usage: KernelFile | None = None
+        self._user: KernelFile | None = None
         self._stat: KernelFile | None = KernelFile(root / "proc" / "stat")
         self._lines = [b"cpu"]
         firsts = [line.partition(b" ")[0] for line in self._stat.read().splitlines()]
@@ -64,33 +84,33 @@ class Cpu:
         self._stat = None
         counting = _counting(limiting, groups)
         self._usage = KernelFile(counting / ("cpu.stat" if limiting.version == 2 else "cpuacct.usage"))
+        if limiting.version == 1:
+            with contextlib.suppress(NotMeasured):  # Linux before 4.7 has none
+                self._user = KernelFile(counting / "cpuacct.usage_user")
         self.where = f"control group {printable(os.fspath(counting))}"
 
-    def used_s(self) -> float:
-        """CPU time used so far, in core seconds.
+    def used(self) -> Used:
+        """CPU time used so far.
 
         Raises:
             NotMeasured: the group is gone.
         """
         if self._stat is not None:
             lines = (line.split() for line in self._stat.read().splitlines())
+            ticks = [[int(one) for one in fields[:_GUEST_FIELDS]] for name, *fields in lines if name in self._lines]
             # Guest time is in user time already; waiting for a disk is idle.
-            busy = sum(
-                int(ticks)
-                for name, *fields in lines
-                if name in self._lines
-                for i, ticks in enumerate(fields[:_GUEST_FIELDS])
-                if i not in _IDLE_FIELDS
-            )
-            return busy / os.sysconf("SC_CLK_TCK")
+            busy = sum(one for fields in ticks for i, one in enumerate(fields) if i not in _IDLE_FIELDS)
+            ticks_hz = os.sysconf("SC_CLK_TCK")
+            return Used(busy / ticks_hz, sum(fields[_USER_FIELD] for fields in ticks) / ticks_hz)
         assert self._usage is not None
         if self._usage.path.name == "cpu.stat":
-            return self._usage.table()[b"usage_usec"] / 1e6
-        return self._usage.number() / 1e9
+            table = self._usage.table()
+            return Used(table[b"usage_usec"] / 1e6, table[b"user_usec"] / 1e6 if b"user_usec" in table else None)
+        return Used(self._usage.number() / 1e9, None if self._user is None else self._user.number() / 1e9)
 
     def close(self) -> None:
         """Closes its files; may be called twice."""
-        for file in (self._stat, self._usage):
+        for file in (self._stat, self._usage, self._user):
             if file is not None:
                 file.close()
 

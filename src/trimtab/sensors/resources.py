@@ -6,6 +6,7 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 | reading               | from                                                                        |
 |-----------------------|-----------------------------------------------------------------------------|
 | cpu_ratio             | CPU time used in the window / (its length x cores allowed)                  |
+| cpu_user_ratio        | that in user mode, not nice; cpuacct.usage_user or cpu.stat of a group      |
 | memory_bytes          | demand at the end of the window: not file pages; swap included              |
 | memory_ratio          | demand / limit                                                              |
 | swap_in_rate_hz       | pgmajfault; a file page that was dropped and is read again counts too       |
@@ -61,6 +62,7 @@ class Resources(Sensor):
     precedence = Precedence.SAMPLED
     metrics = (
         Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
+        Metric("cpu_user_ratio", "ratio", "the part of it in user mode: work for requests, not the kernel's"),
         Metric("cpu_cores", "cores", "CPUs' worth of time that the server may use"),
         Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),
@@ -155,7 +157,10 @@ class Resources(Sensor):
         """
         totals = {name: _stalled_s(file) for name, file in sources.pressures.items()}
         if sources.cpu is not None:
-            totals["cpu_ratio"] = sources.cpu.used_s() / sources.cpu.cores
+            used = sources.cpu.used()
+            totals["cpu_ratio"] = used.all_s / sources.cpu.cores
+            if used.user_s is not None:
+                totals["cpu_user_ratio"] = used.user_s / sources.cpu.cores
         demand = sources.memory.demand() if sources.memory is not None else None
         if demand is not None:
             totals["swap_in_rate_hz"] = float(demand.major_faults)

@@ -137,6 +137,21 @@ def test_where_the_cpu_is_busy_others_wait_for_those_who_wait_for_memory(cpu: fl
     assert proposed(window_of(60, known)).gain == pytest.approx(gain)
 
 
+@pytest.mark.parametrize(
+    ("user", "capacity"), [(None, 20.0), (0.04, 20.0), (0.3, 1 / 0.3), (0.65, 1 / 0.65), (0.95, 0.0), (1.2, 0.0)]
+)
+def test_what_the_cpu_does_for_requests_meanwhile_is_not_lost_to_memory(user: float | None, capacity: float) -> None:
+    """Of many on a full CPU one nearly always waits for memory: without that no more is done than fills the CPU."""
+    readings = {"memory_pressure_ratio": 0.95, "busy_workers": 60.0, "idle_workers": 0.0, "cpu_ratio": 1.0}
+    move = proposed(window_of(60, readings if user is None else {**readings, "cpu_user_ratio": user}))
+    assert bool(move.changes) == (capacity > 0)
+    if capacity:
+        lost = 1 - 1 / capacity
+        assert move.changes == proposed(window_of(60, readings)).changes, "where to go is told by the waits"
+        assert move.capacity == pytest.approx(capacity)
+        assert move.gain == pytest.approx(min(0.99, lost / (1 - 0.95 * (1 - lost))))
+
+
 def test_where_what_fits_cannot_be_told_the_step_is_small() -> None:
     blind = without("worker_memory_bytes", "memory_limit_bytes")(DYNAMIC.window(0, 60, 0))
     assert proposed(blind).changes == {NAME: 44}

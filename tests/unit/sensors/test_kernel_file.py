@@ -22,4 +22,4 @@ def test_all_cpus_of_a_large_machine_count(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/stat").write_text(f"cpu  {ticks}\n{lines}intr 5\n", encoding="ascii")
     assert Cpu({}, frozenset(), tmp_path).cores == 1920
-    assert Cpu({}, frozenset({1918, 1919}), tmp_path).used_s() > 0
+    assert Cpu({}, frozenset({1918, 1919}), tmp_path).used().all_s > 0

@@ -37,7 +37,27 @@ def test_version_1_without_limits_is_judged_by_the_machine(tmp_path: Path) -> No
     version_1(tmp_path, quota=-1, limit=9223372036854771712)
     readings = window(tmp_path, {"proc/stat": "cpu  400 0 0 900 50 0 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n"})
     assert readings["cpu_ratio"] == pytest.approx(4.0 / (2 * 4))
+    assert readings["cpu_user_ratio"] == readings["cpu_ratio"]
     assert readings["memory_limit_bytes"] == 1024 * MIB
+
+
+def test_what_the_kernel_does_and_who_is_nice_is_no_work_for_requests(tmp_path: Path) -> None:
+    version_1(tmp_path, quota=-1)
+    jiffies = "cpu  100 60 140 900 50 0 20 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n"
+    readings = window(tmp_path, {"proc/stat": jiffies})
+    assert readings["cpu_ratio"] == pytest.approx(3.2 / (2 * 4))
+    assert readings["cpu_user_ratio"] == pytest.approx(1.0 / (2 * 4))
+
+
+def test_time_in_user_mode_of_version_1_where_the_kernel_tells_it(tmp_path: Path) -> None:
+    """Linux before 4.7 does not."""
+    version_1(tmp_path)
+    group = "sys/fs/cgroup/cpuacct/web"
+    assert "cpu_user_ratio" not in window(tmp_path, {f"{group}/cpuacct.usage": 1_750_000_000})
+    write(tmp_path, {f"{group}/cpuacct.usage_user": 500_000_000})
+    readings = window(tmp_path, {f"{group}/cpuacct.usage": 2_500_000_000, f"{group}/cpuacct.usage_user": 900_000_000})
+    assert readings["cpu_ratio"] == pytest.approx(0.75 / (2 * 0.5))
+    assert readings["cpu_user_ratio"] == pytest.approx(0.4 / (2 * 0.5))
 
 
 def test_a_limit_whose_cpu_time_nobody_counts_leaves_cpu_unmeasured(tmp_path: Path) -> None:
@@ -97,6 +117,7 @@ def test_version_2_with_a_cpuset_and_a_memory_limit(tmp_path: Path) -> None:
         },
     )
     assert readings["cpu_ratio"] == pytest.approx(2.0 / (2 * 2))
+    assert readings["cpu_user_ratio"] == pytest.approx(1.5 / (2 * 2))
     assert readings["cpu_pressure_ratio"] == pytest.approx(0.25)
     assert readings["memory_pressure_ratio"] == 0
     assert readings["memory_bytes"] == (300 - 100 + 60 - 10) * MIB
@@ -159,11 +180,13 @@ def test_the_least_quota_on_the_way_to_the_top_binds(tmp_path: Path) -> None:
         tmp_path,
         {
             "sys/fs/cgroup/system.slice/cpu.max": "150000 100000",
-            "sys/fs/cgroup/system.slice/cpu.stat": "usage_usec 0",
+            "sys/fs/cgroup/system.slice/cpu.stat": "usage_usec 0\nuser_usec 0",
         },
     )
-    change = {"sys/fs/cgroup/system.slice/cpu.stat": "usage_usec 3000000"}
-    assert window(tmp_path, change)["cpu_ratio"] == pytest.approx(3.0 / (2 * 1.5))
+    change = {"sys/fs/cgroup/system.slice/cpu.stat": "usage_usec 3000000\nuser_usec 2000000"}
+    readings = window(tmp_path, change)
+    assert readings["cpu_ratio"] == pytest.approx(3.0 / (2 * 1.5))
+    assert readings["cpu_user_ratio"] == pytest.approx(2.0 / (2 * 1.5))
 
 
 def test_without_control_groups_the_machine_is_the_limit(tmp_path: Path) -> None:

@@ -187,6 +187,7 @@ fn cold_memory_that_does_not_fit_costs_its_eviction_only() {
     close(readings["service_time_s"], 0.001 + 0.5e6 / 1e8);
     close(readings["swap_in_rate_hz"], 0.5e6 / 4096.0);
     close(readings["memory_pressure_ratio"], 0.006 * 5.0 / 6.0);
+    close(readings["cpu_ratio"], 6.0 * readings["cpu_user_ratio"]);
 }
 
 #[test]

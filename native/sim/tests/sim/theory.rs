@@ -45,6 +45,7 @@ fn one_shared_core_behaves_as_m_m_1_ps() {
         let theory = [
             ("service_time_s", 0.01 / (1.0 - rho)),
             ("cpu_ratio", rho),
+            ("cpu_user_ratio", rho),
             ("busy_workers", rho / (1.0 - rho)),
         ];
         agrees(&server(100_000, 1.0), &clients, 100.0, 2000.0, &theory);
