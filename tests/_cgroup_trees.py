@@ -71,6 +71,7 @@ def version_1(root: Path, quota: int = 50_000, limit: int = 400 * MIB) -> None:
             f"{base}/cpu/web/cpu.cfs_quota_us": quota,
             f"{base}/cpu/web/cpu.cfs_period_us": 100_000,
             f"{base}/cpuacct/web/cpuacct.usage": 1_000_000_000,
+            f"{base}/cpuacct/web/cpuacct.stat": "user 50\nsystem 50\n",
             f"{base}/cpuset/cpuset.effective_cpus": "0-3",
             f"{base}/memory/memory.limit_in_bytes": 9223372036854771712,
             f"{base}/memory/mem/memory.limit_in_bytes": 9223372036854771712,

@@ -164,7 +164,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     return Cause(knob, target, _waits(r, there), lost, 1 / (1 - lost), rho=_rho(r))
 
 
-def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
+def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, share: float) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
     What fits is counted with memory that workers hold and hardly touch. So where waits for memory take less than half
@@ -176,12 +176,13 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
         fit: how many workers fit into memory; None when that cannot be told.
         knob: the worker limit.
         ratio: factor of a step whose length the readings do not tell.
+        share: share of the response time that the queue has, in the mean of the last windows: in one it is chance.
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
-    if cpu is None or cpu >= ALL_BUSY or not _short(r, m):
+    if cpu is None or not queued(r, m):
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
-    share, step = queue_share(r), min(grown, ratio * m)
+    step = min(grown, ratio * m)
     swappable = (step - m) * r.get("worker_memory_bytes", math.inf) < r.get("swap_free_bytes", 0.0)
     most = math.inf if fit is None else max(fit, step if swappable and stalls(r) < share / 2 else 0)
     target = knob.domain.clip(min(grown, most))
@@ -190,6 +191,16 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
     lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time)"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"
     return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
+
+
+def queued(r: Readings, m: int) -> float:
+    """Share of the response time that the queue has, where all workers are busy and the CPU is not; else 0.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+    """
+    return queue_share(r) if r.get("cpu_ratio", 0.0) < ALL_BUSY and _short(r, m) else 0.0
 
 
 def _short(r: Readings, m: int) -> bool:

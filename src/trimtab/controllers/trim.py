@@ -11,7 +11,8 @@ cause costs something that can be read:
 
     too many workers    they wait for memory a share s of the time, and of a request's min(s, 1 - u) / min(1, N) = h
                         is lost by it                                            gain <= h / (1 - rho (1 - h))  (T1)
-    too few workers     all are busy and connections wait: AQT                   gain <= AQT / RT       (T2)
+    too few workers     all are busy and connections wait: AQT, in the mean of three windows
+                                                                                 gain <= AQT / RT       (T2)
     too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
@@ -55,6 +56,7 @@ instead of a line through zero, and is where to go, not whether.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import ClassVar
 
 from trimtab.controllers import _trim_causes as causes
@@ -62,6 +64,9 @@ from trimtab.controllers._knob import integer_knob, require
 from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict, Window, of_role
 from trimtab.core.memory import MemoryLine, not_above
 from trimtab.errors import UsageError
+
+QUEUES = 3
+"""Windows in which a queue counts, as many as a reference has at least: in one of a few requests it may be chance."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class State:
         spared: the worker limit before idle workers were taken away; 0 where none were, or another limit was proposed
             since.
         needed: the most workers that did something in a window so far.
+        queued: of the last windows, the worker limit in force and the queue's share of the response time.
     """
 
     knob: Knob
@@ -84,6 +90,7 @@ class State:
     withdrawn: frozenset[str] = frozenset()
     spared: int = 0
     needed: float = 0.0
+    queued: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,8 @@ class Trim:
         if m is None:
             return state, Move.hold(f"the value of {knob.name} in force is not known")
         most = max(state.needed, causes.needed(window.readings, m))
-        state = replace(state, memory=state.memory.learned(window.readings, m), needed=most)
+        queued = (*state.queued, (m, causes.queued(window.readings, m)))[-QUEUES:]
+        state = replace(state, memory=state.memory.learned(window.readings, m), needed=most, queued=queued)
         judgement = trial.judgement
         if judgement is not None and not judgement.final and judgement.verdict is not Verdict.SAME:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
@@ -178,7 +186,11 @@ class Trim:
         """Causes of lost time in this window, each with the setting that would save some, in the order to try."""
         r, knob = window.readings, state.knob
         fit = self._fit(state, window)
-        fewer, more = causes.too_many(r, m, fit, knob, self.ratio), causes.too_few(r, m, fit, knob, self.ratio)
+        queued = fmean(share for limit, share in state.queued if limit == m)
+        fewer, more = (
+            causes.too_many(r, m, fit, knob, self.ratio),
+            causes.too_few(r, m, fit, knob, self.ratio, queued),
+        )
         # More workers that fit take nothing from anybody; a shorter keep-alive time does.
         fits = more is not None and fit is not None and self.ratio * m <= more.target <= fit
         shorter, held = None, state.keep_alive and window.configuration.get(state.keep_alive.name)

@@ -12,7 +12,6 @@ user time of processes that were made nice takes nothing from others, and is lef
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,11 +35,11 @@ class Used:
 
     Args:
         all_s: all of it, in core seconds.
-        user_s: that in user mode; None where the kernel does not tell it.
+        user_s: that in user mode.
     """
 
     all_s: float
-    user_s: float | None
+    user_s: float
 
 
 class Cpu:
@@ -85,8 +84,7 @@ class Cpu:
         counting = _counting(limiting, groups)
         self._usage = KernelFile(counting / ("cpu.stat" if limiting.version == 2 else "cpuacct.usage"))
         if limiting.version == 1:
-            with contextlib.suppress(NotMeasured):  # Linux before 4.7 has none
-                self._user = KernelFile(counting / "cpuacct.usage_user")
+            self._user = KernelFile(counting / "cpuacct.stat")
         self.where = f"control group {printable(os.fspath(counting))}"
 
     def used(self) -> Used:
@@ -105,8 +103,9 @@ class Cpu:
         assert self._usage is not None
         if self._usage.path.name == "cpu.stat":
             table = self._usage.table()
-            return Used(table[b"usage_usec"] / 1e6, table[b"user_usec"] / 1e6 if b"user_usec" in table else None)
-        return Used(self._usage.number() / 1e9, None if self._user is None else self._user.number() / 1e9)
+            return Used(table[b"usage_usec"] / 1e6, table[b"user_usec"] / 1e6)
+        assert self._user is not None
+        return Used(self._usage.number() / 1e9, self._user.table()[b"user"] / os.sysconf("SC_CLK_TCK"))
 
     def close(self) -> None:
         """Closes its files; may be called twice."""

@@ -6,7 +6,7 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 | reading               | from                                                                        |
 |-----------------------|-----------------------------------------------------------------------------|
 | cpu_ratio             | CPU time used in the window / (its length x cores allowed)                  |
-| cpu_user_ratio        | that in user mode, not nice; cpuacct.usage_user or cpu.stat of a group      |
+| cpu_user_ratio        | that in user mode: not nice of CPUs, all of a group                         |
 | memory_bytes          | demand at the end of the window: not file pages; swap included              |
 | memory_ratio          | demand / limit                                                              |
 | swap_in_rate_hz       | pgmajfault; a file page that was dropped and is read again counts too       |
@@ -159,8 +159,7 @@ class Resources(Sensor):
         if sources.cpu is not None:
             used = sources.cpu.used()
             totals["cpu_ratio"] = used.all_s / sources.cpu.cores
-            if used.user_s is not None:
-                totals["cpu_user_ratio"] = used.user_s / sources.cpu.cores
+            totals["cpu_user_ratio"] = used.user_s / sources.cpu.cores
         demand = sources.memory.demand() if sources.memory is not None else None
         if demand is not None:
             totals["swap_in_rate_hz"] = float(demand.major_faults)

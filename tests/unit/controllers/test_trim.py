@@ -162,6 +162,21 @@ def test_a_limit_above_the_workers_there_are_is_not_lowered_for_the_sake_of_memo
     assert not proposed(window).changes
 
 
+def test_a_queue_of_one_window_is_chance_and_promises_what_it_has_in_the_mean_of_three() -> None:
+    """Five workers of whom four are busy: once in twelve windows a connection waits."""
+    usual = seen(5, accept_queue_length=0.4, accept_queue_delay_s=0.02, busy_workers=3.9, cpu_ratio=0.6)
+    short = seen(
+        5, response_time_s=1.0, accept_queue_length=1.3, accept_queue_delay_s=0.24, busy_workers=4.3, cpu_ratio=0.6
+    )
+    at_four = replace(short, configuration={NAME: 4})
+    assert proposed(short).gain == pytest.approx(0.24), "nothing else is known of it"
+    assert not proposed(short, Trial(usual), Trial(usual)).changes
+    assert proposed(short, Trial(short), Trial(usual)).gain == pytest.approx(0.16)
+    assert proposed(short, Trial(short), Trial(short), Trial(usual)).gain == pytest.approx(0.16)
+    assert proposed(short, Trial(usual), Trial(short), Trial(short)).gain == pytest.approx(0.24)
+    assert proposed(short, Trial(at_four), Trial(replace(usual, configuration={NAME: 4}))).gain == pytest.approx(0.24)
+
+
 def test_where_all_are_busy_and_connections_wait_it_goes_to_where_the_cpu_saturates() -> None:
     window = seen(
         10,

@@ -23,8 +23,13 @@ def test_version_1_with_a_path_of_its_own_per_controller(tmp_path: Path) -> None
     base = "sys/fs/cgroup"
     readings = window(
         tmp_path,
-        {f"{base}/cpuacct/web/cpuacct.usage": 1_750_000_000, f"{base}/memory/mem/web/memory.stat": stat},
+        {
+            f"{base}/cpuacct/web/cpuacct.usage": 1_750_000_000,
+            f"{base}/cpuacct/web/cpuacct.stat": "user 90\nsystem 85\n",
+            f"{base}/memory/mem/web/memory.stat": stat,
+        },
     )
+    assert readings["cpu_user_ratio"] == pytest.approx(0.4 / (2 * 0.5))
     assert readings["cpu_ratio"] == pytest.approx(0.75 / (2 * 0.5))
     assert readings["memory_bytes"] == (300 - 100 + 50) * MIB
     assert readings["swap_bytes"] == 50 * MIB
@@ -47,17 +52,6 @@ def test_what_the_kernel_does_and_who_is_nice_is_no_work_for_requests(tmp_path: 
     readings = window(tmp_path, {"proc/stat": jiffies})
     assert readings["cpu_ratio"] == pytest.approx(3.2 / (2 * 4))
     assert readings["cpu_user_ratio"] == pytest.approx(1.0 / (2 * 4))
-
-
-def test_time_in_user_mode_of_version_1_where_the_kernel_tells_it(tmp_path: Path) -> None:
-    """Linux before 4.7 does not."""
-    version_1(tmp_path)
-    group = "sys/fs/cgroup/cpuacct/web"
-    assert "cpu_user_ratio" not in window(tmp_path, {f"{group}/cpuacct.usage": 1_750_000_000})
-    write(tmp_path, {f"{group}/cpuacct.usage_user": 500_000_000})
-    readings = window(tmp_path, {f"{group}/cpuacct.usage": 2_500_000_000, f"{group}/cpuacct.usage_user": 900_000_000})
-    assert readings["cpu_ratio"] == pytest.approx(0.75 / (2 * 0.5))
-    assert readings["cpu_user_ratio"] == pytest.approx(0.4 / (2 * 0.5))
 
 
 def test_a_limit_whose_cpu_time_nobody_counts_leaves_cpu_unmeasured(tmp_path: Path) -> None:
@@ -299,7 +293,7 @@ def used(seconds: float) -> dict[str, object]:
     """CPU time that the group and CPUs 1 and 2, its own, have used by then."""
     ticks = round(100 * seconds)
     return {
-        f"{V2_GROUP}/cpu.stat": f"usage_usec {round(1e6 * seconds)}",
+        f"{V2_GROUP}/cpu.stat": f"usage_usec {round(1e6 * seconds)}\nuser_usec 0",
         "proc/stat": f"cpu  {ticks} 0 0 900 50\ncpu0 1\ncpu1 {ticks} 0 0 7 9\ncpu2 0 0 0 7\ncpu3 6\n",
     }
 
@@ -345,7 +339,7 @@ def test_a_quota_that_is_set_in_mid_window_parts_no_window_into_two_measures(tmp
     ("change", "cores"),
     [
         ({f"{V2_GROUP}/cpu.max": "150000 100000"}, 1.5),
-        ({f"{V2_SLICE}/cpu.max": "100000 100000", f"{V2_SLICE}/cpu.stat": "usage_usec 0"}, 1),
+        ({f"{V2_SLICE}/cpu.max": "100000 100000", f"{V2_SLICE}/cpu.stat": "usage_usec 0\nuser_usec 0"}, 1),
         ({f"{V2_GROUP}/cpuset.cpus.effective": "1"}, 1),
     ],
     ids=["own quota", "quota of the slice, which had no such file", "cpuset"],
