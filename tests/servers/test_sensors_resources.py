@@ -42,6 +42,9 @@ for line in sys.stdin:
     if verb == "burn":
         while time.process_time() < float(value):
             pass
+    elif verb == "count":
+        for _ in range(int(value)):
+            pass
     elif verb == "touch":
         touch(int(value))
     elif verb == "read":
@@ -124,6 +127,20 @@ def test_cpu_time_is_what_the_process_has_used(victim: Victim, sensor: Resources
     ratio = sensor.read()["cpu_ratio"]
     elapsed_s = time.monotonic() - began_s
     agree(ratio * elapsed_s * CORES, used_s, 0.05, "CPU time")
+
+
+def test_time_in_user_mode_is_told_from_the_kernels(victim: Victim, sensor: Resources, tmp_path: Path) -> None:
+    def user_share(order: str) -> float:
+        sensor.begin()
+        victim.tell(order)
+        readings = sensor.read()
+        return readings["cpu_user_ratio"] / readings["cpu_ratio"]
+
+    holes = tmp_path / "holes"
+    with holes.open("wb") as file:
+        file.truncate(512 * MIB)
+    assert user_share("count 10000000") > 0.7
+    assert user_share(f"read {holes}") < 0.4
 
 
 def test_memory_is_what_the_process_has_touched(victim: Victim, sensor: Resources) -> None:
