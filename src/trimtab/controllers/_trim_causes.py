@@ -188,7 +188,7 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, shar
     target = knob.domain.clip(min(grown, most))
     if target <= m:  # beyond what fits the kernel may end workers, and requests with them
         return None
-    lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time)"
+    lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time of late)"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"
     return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
 
@@ -301,6 +301,7 @@ def evidence(window: Window) -> dict[str, float]:
         "accept_queue_delay_s",
         "accept_queue_length",
         "cpu_ratio",
+        "cpu_user_ratio",
         "memory_pressure_ratio",
         "busy_workers",
         "idle_held_workers",

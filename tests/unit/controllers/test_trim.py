@@ -148,6 +148,7 @@ def test_what_the_cpu_does_for_requests_meanwhile_is_not_lost_to_memory(user: fl
     if capacity:
         lost = 1 - 1 / capacity
         assert move.changes == proposed(window_of(60, readings)).changes, "where to go is told by the waits"
+        assert move.evidence.get("cpu_user_ratio") == user
         assert move.capacity == pytest.approx(capacity)
         assert move.gain == pytest.approx(min(0.99, lost / (1 - 0.95 * (1 - lost))))
 
