@@ -87,6 +87,18 @@ def test_to_read_a_long_configuration_takes_as_much_longer_as_requests_leave_it_
     assert expected_s(brief, shared) == pytest.approx(0.05 + 10 * 0.002), "measured on servers that had work to do"
 
 
+def test_where_no_process_is_idle_the_first_one_looks_for_ended_ones_a_second_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 127 to 149 busy and connections that waited it was 1.57 to 1.68 s, where 0.35 s had been expected."""
+    apache = reading(tmp_path, monkeypatch, [])
+    busy = {"idle_workers": 0.5, "busy_workers": 149.5}
+    assert expected_s(apache, busy) == pytest.approx(1.0 + 0.05 + 150 * 0.002)
+    mean = {"idle_workers": 9.0, "busy_workers": 128.0}
+    assert expected_s(apache, mean) == pytest.approx(0.05 + 137 * 0.002)
+    assert expected_s(apache, {**mean, "accept_queue_length": 10.0}) == pytest.approx(1.0 + 0.05 + 137 * 0.002)
+
+
 def test_a_test_that_fails_says_nothing_of_how_long_apache_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

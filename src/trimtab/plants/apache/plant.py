@@ -34,6 +34,9 @@ from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
 
+LOOKS_S = 1.0
+"""Between two looks of Apache's first process for children that have ended (SCOREBOARD_MAINTENANCE_INTERVAL)."""
+
 
 class Apache(OwnFilePlant):
     """A running Apache.
@@ -128,16 +131,19 @@ class Apache(OwnFilePlant):
         return apache.reading_s if apache.reads_long else 0.05, 0.002 / threads, 0.007 / threads
 
     def held_up_s(self, readings: Readings) -> float:
-        """What requests under way take of the CPU while it reads a configuration that takes long, in seconds.
+        """What requests under way add: for none that waits a process ends at once, and they take of the CPU.
 
-        Its first process gets what they leave, or its share as one more of them, whichever is more.
+        Its first process looks once a second whether one has ended, in whose place it starts another. While it reads
+        a configuration that takes long, it gets what they leave, or its share as one more of them, whichever is more.
         """
+        none_idle = readings["idle_workers"] < 1 or readings.get("accept_queue_length", 0.0) >= 1
+        looked_s = LOOKS_S if none_idle else 0.0
         if not self._server.reads_long:
-            return 0.0
+            return looked_s
         cores, under_way = readings.get("cpu_cores", 1.0), readings.get("requests_under_way", 0.0)
         left = cores * (1 - readings.get("cpu_ratio", 0.0))
         share = min(1.0, max(left, cores / (1 + under_way)))
-        return self._server.reading_s * (1 / share - 1)
+        return looked_s + self._server.reading_s * (1 / share - 1)
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
