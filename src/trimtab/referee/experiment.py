@@ -113,23 +113,29 @@ class Experiment:
 
     @property
     def other_work(self) -> str:
-        """What a request has by far less of since more were let in, and what it had; empty for nothing.
+        """What a request has by far less of since more were let in at once, and what it had; empty for nothing.
 
         Requests that fail take less time than any, and none of this is gained: a database that refuses what more
         workers ask of it, say. Whether a request failed is not known; CPU and bytes of one are, and they are less
-        than in any window before and 1/`MOVED` of the usual. CPU says so only where the server kept up
-        before: of an overloaded one clients give up requests that it works on, and fewer once it gains.
+        than in any window before. Bytes are by a tenth of the usual, and by twice as much as they differed before:
+        some of those that fail are among others that do not. CPU is 1/`MOVED` of the usual, and says so only where
+        the server kept up before: of an overloaded one clients give up requests that it works on, and fewer once it
+        gains. A shorter keep-alive time lets in more, too, but may go with fewer workers, which take less CPU.
         """
         lately = (*self.late, *self.windows)[-2:]
-        if not lately or not any(way > 0 for _, way in self.taken):
+        more = any(way > 0 for _, way in self.taken)
+        if not lately or not (more or self.reconnects):
             return ""
-        for what in ("bytes",) if self.overloaded else ("CPU", "bytes"):
+        for what in ("CPU", "bytes") if more and not self.overloaded else ("bytes",):
             before = [w.of_a_request[what] for w in self.reference if what in w.of_a_request]
             since = [w.of_a_request[what] for w in lately if what in w.of_a_request]
             if len(before) < 2 or len(since) < len(lately):
                 continue
             usual = median(before)
-            if max(since) < min(usual / MOVED, *before):
+            sure = usual / MOVED
+            if what == "bytes":
+                sure = usual - max(LEAST_CAPACITY * usual, 2 * (max(before) - min(before)))
+            if max(since) < min(sure, *before):
                 return f"a request has {fmean(since) / usual:.2g} times the {what} that it had"
         return ""
 

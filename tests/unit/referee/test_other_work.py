@@ -19,7 +19,8 @@ def test_more_workers_with_which_the_same_work_is_done_faster_are_better() -> No
 
 
 @pytest.mark.parametrize(
-    ("cpu_ratio", "byte_rate_bytes_hz", "what"), [(0.02, 500_000.0, "CPU"), (0.2, 20_000.0, "bytes")]
+    ("cpu_ratio", "byte_rate_bytes_hz", "what"),
+    [(0.02, 500_000.0, "CPU"), (0.2, 20_000.0, "bytes"), (0.2, 350_000.0, "bytes")],  # the last: a third of them fail
 )
 def test_what_is_faster_because_a_request_has_far_less_in_it_goes_back(
     cpu_ratio: float, byte_rate_bytes_hz: float, what: str
@@ -33,6 +34,19 @@ def test_what_is_faster_because_a_request_has_far_less_in_it_goes_back(
     judged = bench.state.judgement
     assert judged.verdict is Verdict.UNMEASURED
     assert f"times the {what} that it had" in judged.why
+
+
+@pytest.mark.parametrize(("sent", "kept"), [((500_000.0, 500_000.0), 150), ((400_000.0, 600_000.0), 300)])
+def test_that_a_request_sends_less_says_something_only_beyond_what_it_varied_by(
+    sent: tuple[float, float], kept: int
+) -> None:
+    bench = Bench()
+    for window in range(12):
+        bench.see(1, byte_rate_bytes_hz=sent[window % 2])
+    bench.change(w=300).see(2, 0.004, byte_rate_bytes_hz=350_000.0)
+    for _ in range(2):
+        bench.see(1, 0.004 if bench.values["w"] == 300 else None, byte_rate_bytes_hz=350_000.0)
+    assert (bench.values["w"], bench.state.incumbent["w"]) == (kept, kept)
 
 
 def test_an_overloaded_server_that_completes_more_with_nothing_in_it_has_gained_nothing() -> None:
@@ -51,3 +65,13 @@ def test_an_overloaded_server_that_completes_more_with_nothing_in_it_has_gained_
 def test_fewer_workers_that_swap_no_more_and_so_take_less_cpu_are_better() -> None:
     bench = Bench().see(12, cpu_ratio=0.6).change(w=40).see(4, 0.004, cpu_ratio=0.2)
     assert bench.state.incumbent["w"] == 40
+
+
+def test_a_shorter_keep_alive_time_lets_in_more_too() -> None:
+    for sent, back in ((500_000.0, []), (350_000.0, [{"k": 5000}])):
+        bench = Bench().see(12, byte_rate_bytes_hz=500_000.0).change(k=1250)
+        for _ in range(4):
+            bench.see(1, 0.004, byte_rate_bytes_hz=sent)
+            if bench.backs:
+                break
+        assert bench.backs == back
