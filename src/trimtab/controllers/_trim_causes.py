@@ -57,7 +57,7 @@ class Cause:
         return 1 if self.target > now else -1
 
 
-def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) -> Cause | None:
+def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, power: float = 1.0) -> Cause | None:
     """A shorter keep-alive time, where idle connections hold most of the busy workers and something is lost by it.
 
     Where that is memory, workers who are let go save none as long as they stay: then fewer of them belong to it, and
@@ -73,13 +73,14 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) ->
     busy, held = r.get("busy_workers", 0.0), r.get("idle_held_workers", 0.0)
     waiting = r.get("accept_queue_length", 0.0)
     short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY
-    share = queue_share(r) if short else 0.0
+    share = power * queue_share(r) if short else 0.0
     lost = min(0.99, share if fewer is None else max(share, fewer.lost))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
     also = {} if fewer is None or share >= lost else {fewer.knob.name: fewer.target}
-    return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)), also=also)
+    capacity = (1 / (1 - held / busy * (1 - 1 / LEAP))) ** power
+    return Cause(knob, knob.domain.clip(now / LEAP), why, lost, capacity, also=also)
 
 
 def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
@@ -94,17 +95,6 @@ def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
     if r.get("idle_held_workers", 0.0) < MOSTLY * fewer.target:
         return fewer
     return replace(fewer, also={knob.name: knob.domain.clip(now / LEAP)})
-
-
-def with_workers(more: Cause, shorter: Cause) -> Cause:
-    """More workers, and a shorter keep-alive time with them: idle connections would hold most of those who come, too.
-
-    Args:
-        more: more workers.
-        shorter: a shorter keep-alive time.
-    """
-    lost, capacity = max(more.lost, shorter.lost), more.capacity * shorter.capacity
-    return replace(more, lost=lost, capacity=capacity, also={shorter.knob.name: shorter.target})
 
 
 def unused(r: Readings, m: int, fit: int | None, knob: Knob, most: float) -> Cause | None:
@@ -164,7 +154,9 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     return Cause(knob, target, _waits(r, there), lost, 1 / (1 - lost), rho=_rho(r))
 
 
-def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, share: float) -> Cause | None:
+def too_few(
+    r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, share: float, power: float = 1.0
+) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
     What fits is counted with memory that workers hold and hardly touch. So where waits for memory take less than half
@@ -177,6 +169,7 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, shar
         knob: the worker limit.
         ratio: factor of a step whose length the readings do not tell.
         share: share of the response time that the queue has, in the mean of the last windows: in one it is chance.
+        power: by which power of the workers at work more is completed, Eq. (T3).
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
     if cpu is None or not queued(r, m):
@@ -188,9 +181,10 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, shar
     target = knob.domain.clip(min(grown, most))
     if target <= m:  # beyond what fits the kernel may end workers, and requests with them
         return None
-    lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time of late)"
+    saved = "" if power == 1 else f", of which more at work can save {power:.0%}"
+    lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time of late{saved})"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"
-    return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
+    return Cause(knob, target, why, power * share, min((target / m) ** power, 1 / max(cpu, 0.05)))
 
 
 def queued(r: Readings, m: int) -> float:
@@ -281,8 +275,14 @@ def queue_share(r: Readings) -> float:
     return 0.99 if r.get("accept_queue_length", 0.0) >= LEAST_WAITING else 0.0
 
 
-def nothing(r: Readings, m: int) -> str:
-    """Reason where no cause was found, with the known figures; where all wait for the CPU, that they do."""
+def nothing(r: Readings, m: int, power: float = 1.0) -> str:
+    """Reason where no cause was found, with the known figures; where all wait for something, for what.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+        power: by which power of the workers at work more is completed, Eq. (T3).
+    """
     known = (
         ("busy_workers", "{:.0f} busy"),
         ("accept_queue_length", "{:.1f} waiting"),
@@ -290,8 +290,11 @@ def nothing(r: Readings, m: int) -> str:
     said = ", ".join(text.format(r[name]) for name, text in known if math.isfinite(r.get(name, math.nan)))
     said += f"{', ' if said else ''}{stalls(r):.0%} stalls"
     text, cpu = f"no cause to move the limit of {m} ({said})", r.get("cpu_ratio", 0.0)
-    full = _short(r, m) and cpu >= ALL_BUSY
-    return f"{text}: the CPU is at {cpu:.0%}, and more workers would only share it" if full else text
+    if not _short(r, m):
+        return text
+    if cpu >= ALL_BUSY:
+        return f"{text}: the CPU is at {cpu:.0%}, and more workers would only share it"
+    return f"{text}: twice as many at work completed only {2**power:.2g} times as much" if power < 1 else text
 
 
 def evidence(window: Window) -> dict[str, float]:

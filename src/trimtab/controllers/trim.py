@@ -13,6 +13,7 @@ cause costs something that can be read:
                         is lost by it                                            gain <= h / (1 - rho (1 - h))  (T1)
     too few workers     all are busy and connections wait: AQT, in the mean of three windows
                                                                                  gain <= AQT / RT       (T2)
+                         of which more workers complete X ~ n ** e, n at work            gain <= e AQT / RT     (T3)
     too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
@@ -22,22 +23,23 @@ Where workers wait for memory and most are idle, the idle ones go first, down to
 needed: nobody misses them. Where they are missed after all, because more come, the limit of before comes back, if no
 other limit was proposed since (kept in mind for longer it did more harm: docs/battery.md).
 Workers that idle connections hold are freed by a shorter keep-alive time, before the number of workers is touched
-further. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and the
-same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
+further, also where more would fit: how many are at work at once the operator has allowed, and what is behind them may
+allow no more. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and
+the same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
 Never fewer than are held, because how long clients think cannot be read. Where fewer workers come first, and those
-who are held now would be most of what remains, the time goes with them. Where all are busy and more of them fit, more
-come first: that takes nothing from anybody. Where idle connections hold those who are there, the time goes with that
-too, because they would hold those who come.
+who are held now would be most of what remains, the time goes with them.
 
-ST does not fall when m grows, so more workers can save at most AQT. Fewer can save at most the stalls and what others
-wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time is S / (1 - rho). But
-what the CPU does for requests meanwhile, in user mode, a share u of its time, is not lost: of ten workers on a full
-CPU one nearly always waits for memory, for which the kernel makes room between two of its turns there, and without
-that no more than 1 / u times as much could be done. What would be resident if all were is no evidence, because memory
-that nobody touches costs nothing: it says how far to go down, as the waits themselves do, and where stalls take less
-than half of what the queue does and there is swap, a step beyond it is tried. Steps down are from the limit or, where
-workers wait for memory most of the time, from those that are there. While an earlier change has yet to take effect,
-because old workers finish what they have begun, nothing is said of the number of workers.
+ST does not fall when m grows, so more workers can save at most AQT. Where it grows with them, since what they wait
+for is behind them, they save as little of it as windows of this run tell (`_behind`). Fewer can save at most the
+stalls and what others wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time
+is S / (1 - rho). But what the CPU does for requests meanwhile, in user mode, a share u of its time, is not lost: of
+ten workers on a full CPU one nearly always waits for memory, for which the kernel makes room between two of its turns
+there, and without that no more than 1 / u times as much could be done. What would be resident if all were is no
+evidence, because memory that nobody touches costs nothing: it says how far to go down, as the waits themselves do,
+and where stalls take less than half of what the queue does and there is swap, a step beyond it is tried. Steps down
+are from the limit or, where workers wait for memory most of the time, from those that are there. While an earlier
+change has yet to take effect, because old workers finish what they have begun, nothing is said of the number of
+workers.
 
 | paper | here | unit | shape |
 |---|---|---|---|
@@ -48,6 +50,7 @@ because old workers finish what they have begun, nothing is said of the number o
 | - | w = served_worker_memory_bytes; in M - w n the mean of all, worker_memory_bytes | bytes | scalar |
 | - | s = memory_pressure_ratio, at most swap_in_rate_hz x a seek: waits for memory | ratio | scalar |
 | - | u = cpu_user_ratio | ratio | scalar |
+| - | X = request_rate_hz; n = busy_workers - idle_held_workers - those on the CPU | 1/s, workers | scalar |
 
 Departures from the paper: it is our own method; the heuristic's step 2 takes the workers that exist, with a base,
 instead of a line through zero, and is where to go, not whether.
@@ -59,6 +62,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import ClassVar
 
+from trimtab.controllers import _behind as behind
 from trimtab.controllers import _trim_causes as causes
 from trimtab.controllers._knob import integer_knob, require
 from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict, Window, of_role
@@ -67,6 +71,9 @@ from trimtab.errors import UsageError
 
 QUEUES = 3
 """Windows in which a queue counts, as many as a reference has at least: in one of a few requests it may be chance."""
+
+REMEMBERED = 36
+"""Windows of which is known what workers did, as many as the referee compares with."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ class State:
             since.
         needed: the most workers that did something in a window so far.
         queued: of the last windows, the worker limit in force and the queue's share of the response time.
+        worked: what workers did in the last windows.
     """
 
     knob: Knob
@@ -91,6 +99,12 @@ class State:
     spared: int = 0
     needed: float = 0.0
     queued: tuple[tuple[int, float], ...] = ()
+    worked: tuple[behind.Work, ...] = ()
+
+    @property
+    def power(self) -> float:
+        """By which power of the workers at work more is completed, Eq. (T3)."""
+        return behind.elasticity(self.worked, QUEUES)
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,10 @@ class Trim:
             return state, Move.hold(f"the value of {knob.name} in force is not known")
         most = max(state.needed, causes.needed(window.readings, m))
         queued = (*state.queued, (m, causes.queued(window.readings, m)))[-QUEUES:]
-        state = replace(state, memory=state.memory.learned(window.readings, m), needed=most, queued=queued)
+        did = behind.work(window, state.keep_alive is not None, self.worthwhile)
+        worked = state.worked if did is None else (*state.worked, did)[-REMEMBERED:]
+        learned = state.memory.learned(window.readings, m)
+        state = replace(state, memory=learned, needed=most, queued=queued, worked=worked)
         judgement = trial.judgement
         if judgement is not None and not judgement.final and judgement.verdict is not Verdict.SAME:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
@@ -167,7 +184,7 @@ class Trim:
                 move = replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
                 return state, replace(move, spare=cause.spare)
         better = judgement is not None and judgement.verdict is Verdict.BETTER and judgement
-        said = f"kept: {better.why}" if better else causes.nothing(window.readings, m)
+        said = f"kept: {better.why}" if better else causes.nothing(window.readings, m, state.power)
         return state, Move.hold(f"{said}{passed}")
 
     def _ordered(
@@ -189,23 +206,21 @@ class Trim:
         queued = fmean(share for limit, share in state.queued if limit == m)
         fewer, more = (
             causes.too_many(r, m, fit, knob, self.ratio),
-            causes.too_few(r, m, fit, knob, self.ratio, queued),
+            causes.too_few(r, m, fit, knob, self.ratio, queued, state.power),
         )
-        # More workers that fit take nothing from anybody; a shorter keep-alive time does.
-        fits = more is not None and fit is not None and self.ratio * m <= more.target <= fit
         shorter, held = None, state.keep_alive and window.configuration.get(state.keep_alive.name)
         if state.keep_alive and held:
             names = knob.name, state.keep_alive.name
             free, shortens = (name not in state.withdrawn and (name, -1) not in refuted for name in names)
-            shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None)
+            shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None, state.power)
             if shortens and fewer is not None:
                 fewer = causes.with_time(fewer, r, held, state.keep_alive)
-            if shortens and fits and more is not None and shorter is not None:
-                more = causes.with_workers(more, shorter)
         found = (
             causes.missed(r, m, state.spared, knob),
             causes.unused(r, m, fit, knob, state.needed),
-            *((more, shorter, fewer) if fits else (shorter, fewer, more)),
+            shorter,
+            fewer,
+            more,
         )
         return tuple(cause for cause in found if cause is not None and cause.knob.name not in state.withdrawn)
 
