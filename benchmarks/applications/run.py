@@ -6,12 +6,17 @@
     request-tracker   Request Tracker 5 in mod_perl, with SQLite: 100 MiB a worker, 3 GiB
     django            Django's administration site in mod_wsgi's embedded mode, with SQLite: 35 MiB a worker, 3 GiB
     wordpress         WordPress in mod_php, with MariaDB: 7 MiB a worker, 256 MiB
+    proxy-waiting     none: Apache is a proxy of a server of our own, which works on 20 requests at a time, a tenth of
+                      a second on each; the others wait there
+    proxy-refusing    likewise, and it refuses at once who comes when 151 are there
+    proxy-slowing     likewise, and each takes longer when more than 30 are there
 
-All are Debian's. Apache has Debian's own pool (prefork, 5 started, 5 to 10 spare, at most 150, keep-alive 5 s) and
-a CPU of its own; the clients are on another. Where memory is scarce it has as much as is said above, and swap beyond
-that. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between them, a page with three
-of its files, on connections that the server closes. How many come is a share of what the server can do, by the CPU
-that a page takes, which one visitor who does not think tells first, in the second half of 24 s:
+The first three are Debian's. Apache has Debian's own pool (prefork, 5 started, 5 to 10 spare, at most 150, keep-alive
+5 s) and a CPU of its own; the clients are on another. Where memory is scarce it has as much as is said above, and
+swap beyond that. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between them, a page
+with three of its files, on connections that the server closes. How many come is a share of what the server can do:
+behind the proxy 200 requests a second, else by the CPU that a page takes, which one visitor who does not think tells
+first, in the second half of 24 s:
 
     rush      memory is scarce; 0.6, and 1.8 times as many between 90 and 190 s of 300 s
     held      memory is ample; 1.1 for 150 s, and 100 clients more who ask for a small file each 4 s and never let go
@@ -40,6 +45,7 @@ from pathlib import Path
 from types import ModuleType
 
 import _django
+import _proxy
 import _request_tracker
 import _wordpress
 from _site import Site
@@ -64,10 +70,11 @@ from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import Closed, Population, Step, Url
 from trimtab.workloads.wagon import Wagon
 
-APPLICATIONS: dict[str, ModuleType] = {
+APPLICATIONS: dict[str, ModuleType | _proxy.Behind] = {
     "request-tracker": _request_tracker,
     "django": _django,
     "wordpress": _wordpress,
+    **{f"proxy-{kind}": _proxy.Behind(kind) for kind in ("waiting", "refusing", "slowing")},
 }
 WINDOW_S = 5.0
 COST_S, COST_WINDOW_S = 24.0, 2.0
@@ -118,7 +125,8 @@ class OnApplication:
     Args:
         application: of `APPLICATIONS`.
         case: what is wrong.
-        page_s: CPU that a page takes with its files, in seconds; None for one visitor who does not think.
+        page_s: CPU that a page takes with its files, in seconds, or what is short in its place; None for one visitor
+            who does not think.
     """
 
     application: str
@@ -187,6 +195,7 @@ def _of_case(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]
     for name in applications:
         if declared.only not in ("", name):
             continue
+        page_s = getattr(APPLICATIONS[name], "PAGE_S", None)
         usual = OnApplication(name, replace(CASES["full"], behind_cores=declared.behind_cores))
         cost = Arm(
             f"{name}, {declared.behind_cores:g}", harm.ONE, seed, usual, "static", COST_S, COST_WINDOW_S, objective
@@ -195,14 +204,14 @@ def _of_case(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]
             cost,
             group=f"{case}, {name}",
             label=ALONE,
-            bed=OnApplication(name, declared),
+            bed=OnApplication(name, declared, page_s),
             duration_s=declared.length_s,
             window_s=WINDOW_S,
             guarded=False,
-            resolved=_at_its_rate,
+            resolved=None if page_s else _at_its_rate,
         )
         trim = replace(alone, label=TRIM, controller=DEFAULTS.controller, roles=DEFAULTS.roles, guarded=True)
-        made += (replace(cost, guarded=False), alone, trim)
+        made += (alone, trim) if page_s else (replace(cost, guarded=False), alone, trim)
     return made
 
 
