@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests._curve import NAME, seen, worker_knob
+from tests._curve import NAME, window_of, worker_knob
 from trimtab.controllers import _behind as behind
 from trimtab.controllers.trim import REMEMBERED, Trim
 from trimtab.core import Domain, Move, Objective, Role, Trial, Window
@@ -22,7 +22,7 @@ def window(busy: float, rate_hz: float, **readings: float) -> Window:
     queue = {"accept_queue_length": 60.0, "response_time_s": 1.0, "accept_queue_delay_s": 0.8}
     idle = {"cpu_ratio": 0.1, "idle_workers": LIMIT - busy, "response_time_s": 0.2}
     known = {"busy_workers": busy, "request_rate_hz": rate_hz, **idle, **(queue if busy == LIMIT else {})}
-    return seen(LIMIT, **{**known, **readings})
+    return window_of(LIMIT, {**known, **readings})
 
 
 def after(*windows: Window) -> Move:
