@@ -57,7 +57,7 @@ class Cause:
         return 1 if self.target > now else -1
 
 
-def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, power: float = 1.0) -> Cause | None:
+def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, power: float) -> Cause | None:
     """A shorter keep-alive time, where idle connections hold most of the busy workers and something is lost by it.
 
     Where that is memory, workers who are let go save none as long as they stay: then fewer of them belong to it, and
@@ -155,7 +155,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
 
 
 def too_few(
-    r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, share: float, power: float = 1.0
+    r: Readings, m: int, fit: int | None, knob: Knob, ratio: float, share: float, power: float
 ) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
@@ -275,7 +275,7 @@ def queue_share(r: Readings) -> float:
     return 0.99 if r.get("accept_queue_length", 0.0) >= LEAST_WAITING else 0.0
 
 
-def nothing(r: Readings, m: int, power: float = 1.0) -> str:
+def nothing(r: Readings, m: int, power: float) -> str:
     """Reason where no cause was found, with the known figures; where all wait for something, for what.
 
     Args:
