@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -15,10 +18,11 @@ from tests._noise import agree, noisy
 from tests.servers._private_fpm import PATIENCE_S, Bed, private, until
 from trimtab.core import Readings, Sensor
 from trimtab.errors import NotMeasured
-from trimtab.plants.php_fpm import process
+from trimtab.plants.php_fpm import fastcgi, process
 from trimtab.plants.php_fpm.plant import PhpFpm
-from trimtab.plants.php_fpm.status import PoolStatus
+from trimtab.plants.php_fpm.status import PoolStatus, endpoint
 from trimtab.processes import start_of
+from trimtab.sensors.written import Written
 
 pytestmark = pytest.mark.server
 PAGE_MS = 60
@@ -204,3 +208,47 @@ def test_the_workers_of_an_ondemand_pool_end_while_it_is_looked_at() -> None:
 
         until(ended, "its workers do not end")
         plant.close()
+
+
+def large(bed: Bed) -> int:
+    """A page of 100,000 bytes; how many there were with what leads and ends them."""
+    page = bed.page.with_name("large.php")
+    page.write_text("<?php echo str_repeat('x', 100000);")
+    family, address = endpoint(bed.testbed.listen)
+    asked = {"SCRIPT_FILENAME": os.fspath(page), "SCRIPT_NAME": "/large.php", "REQUEST_METHOD": "GET"}
+    with socket.socket(family) as connection:
+        connection.settimeout(PATIENCE_S)
+        connection.connect(address)
+        connection.sendall(fastcgi.request(asked))
+        return len(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
+
+
+def ended(pid: int) -> bool:
+    """Whether a worker has ended."""
+    return start_of(pid) is None
+
+
+def test_the_bytes_of_its_replies_are_those_that_clients_get_also_of_workers_that_end(bed: Bed) -> None:
+    with contextlib.closing(bed.attach()) as fpm:
+        status = patient(fpm)
+        (written,) = (sensor for sensor in fpm.sensors() if isinstance(sensor, Written))
+        status.begin()
+        written.begin()
+        began_s, got = time.monotonic(), 0
+        for number in range(20):
+            got += large(bed)
+            sampled(status, 0.05)
+            if number % 5 == 4:
+                leaving = process.FpmMaster.find(fpm.pid).workers("www")[0]
+                os.kill(leaving, signal.SIGTERM)
+                until(functools.partial(ended, leaving), "a worker does not end")
+                until(lambda: len(process.FpmMaster.find(fpm.pid).workers("www")) == 4, "no other takes its place")
+        status.read()
+        found = written.read()["byte_rate_bytes_hz"] * (time.monotonic() - began_s)
+    assert got > 20 * 100_000
+    assert found == pytest.approx(got, rel=0.02), "what it wrote to us would be more than that"
+
+
+def test_of_several_pools_the_bytes_are_not_told_as_a_worker_may_call_itself_as_it_likes() -> None:
+    with private(pools=("www", "other")) as bed, contextlib.closing(bed.attach()) as fpm:
+        assert not [sensor for sensor in fpm.sensors() if isinstance(sensor, Written)]

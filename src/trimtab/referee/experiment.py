@@ -18,6 +18,8 @@ LATELY = 6
 """Windows on each side of which the requests are counted."""
 LEAST_CAPACITY = 0.1
 """A change by less than a tenth is none."""
+FAILS_BY_CHANCE, FAILS_MORE = 3.0, 1.5
+"""Standard errors and the factor beyond which more requests fail than did."""
 EVEN = 3
 """Windows without more being completed, after which a change has done nothing: two of three mark a gain."""
 FURTHER = 3
@@ -138,6 +140,27 @@ class Experiment:
             if max(since) < min(sure, *before):
                 return f"a request has {fmean(since) / usual:.2g} times the {what} that it had"
         return ""
+
+    @property
+    def failing(self) -> tuple[float, float] | None:
+        """Share of the requests that fail in the last two windows, and that before, where it is more; else None.
+
+        As the server itself counts those that it answers with an error. It is more by `FAILS_MORE`, in each of the
+        two, and in both together by `FAILS_BY_CHANCE` standard errors of the difference of the counts.
+        """
+        lately = (*self.late, *self.windows)[-2:]
+        before = [w for w in self.reference if w.error_rate_hz is not None and w.counted]
+        if not lately or not before or any(w.error_rate_hz is None or not w.requests for w in lately):
+            return None
+        requests, failed = math.fsum(w.requests for w in before), math.fsum(w.failed for w in before)
+        since, now = math.fsum(w.requests for w in lately), math.fsum(w.failed for w in lately)
+        if not requests:
+            return None
+        usual, times = failed / requests, since / requests
+        error = math.sqrt(VARIATION * (now + failed * times**2))
+        told = now - usual * since > FAILS_BY_CHANCE * error
+        told = told and all(w.failed > FAILS_MORE * usual * w.requests for w in lately)
+        return (now / since, usual) if told else None
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""

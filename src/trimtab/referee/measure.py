@@ -67,6 +67,7 @@ class Measured:
             can be told from; None when too few came or it is not known.
         inferred: whether `log_cost` is from that.
         byte_rate_bytes_hz: bytes sent per second; None when not measured.
+        error_rate_hz: requests per second that the server answered with an error; None when not measured.
         nothing: whether the objective is 0 though requests were served, where less is better: the best there is.
     """
 
@@ -90,12 +91,18 @@ class Measured:
     log_inside: float | None = None
     inferred: bool = False
     byte_rate_bytes_hz: float | None = None
+    error_rate_hz: float | None = None
     nothing: bool = False
 
     @property
     def measured(self) -> bool:
         """Whether the objective itself was measured, over enough requests."""
         return self.nothing or (self.log_cost is not None and not self.bound)
+
+    @property
+    def failed(self) -> float:
+        """Requests that the server answered with an error, as far as that is known."""
+        return (self.error_rate_hz or 0.0) * self.duration_s
 
     @property
     def connections(self) -> float:
@@ -223,6 +230,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         log_inside,
         inferred,
         r.get("byte_rate_bytes_hz"),
+        r.get("error_rate_hz"),
         nothing and log_cost is None,
     )
 

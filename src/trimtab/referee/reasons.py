@@ -38,6 +38,16 @@ def other_work(what: str) -> str:
     return f"{what}, as where requests fail: what is completed is not what it was"
 
 
+def failing(now: float, before: float) -> str:
+    """More requests fail than before.
+
+    Args:
+        now: share of them that fail.
+        before: share that did.
+    """
+    return f"{now:.2g} of the requests fail, {before:.2g} did before the change"
+
+
 def broken(names: str) -> str:
     """A limit that was kept is broken."""
     return f"{names} was kept before the change and is broken now"

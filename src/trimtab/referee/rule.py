@@ -296,7 +296,10 @@ class Referee:
         """The verdict, None while there is none, and why."""
         if state.budget_s < 0 and not backlog and experiment.first_s + experiment.lost_s > 0:
             return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
-        if (other := experiment.other_work) and len((*experiment.late, *experiment.windows)) >= 2:
+        two = len((*experiment.late, *experiment.windows)) >= 2
+        if (failing := experiment.failing) and two:
+            return Verdict.WORSE, reasons.failing(*failing)
+        if (other := experiment.other_work) and two:
             return Verdict.UNMEASURED, reasons.other_work(other)
         if experiment.gained >= 2 and not other:
             return Verdict.BETTER, reasons.more_completed()
@@ -322,7 +325,7 @@ class Referee:
         if by_requests is not None and verdict_of(by_requests, count) is Verdict.WORSE:
             return Verdict.WORSE, reasons.estimated(by_requests, count, experiment.on_limits)
         leans = by_requests is not None and by_requests.size > by_requests.error
-        doubted = experiment.crowded or other or limits.doubted(before, after) or leans
+        doubted = experiment.crowded or other or failing or limits.doubted(before, after) or leans
         if verdict is not None and not (verdict is Verdict.BETTER and doubted):
             return verdict, said
         over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)

@@ -22,6 +22,7 @@ REQUEST_TIME = Metric(
 )
 CONNECTION_RATE = Metric("connection_rate_hz", "Hz", "connections that entered the accept queue, per second")
 REQUEST_RATE = Metric("request_rate_hz", "Hz", "requests completed per second", asked=True)
+ERROR_RATE = Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error", failed=True)
 BYTE_RATE = Metric("byte_rate_bytes_hz", "bytes/s", "body bytes sent per second")
 BUSY_WORKERS = Metric("busy_workers", "workers", "workers that hold a connection or a request")
 IDLE_WORKERS = Metric("idle_workers", "workers", "workers that wait for work")

@@ -75,3 +75,35 @@ def test_a_shorter_keep_alive_time_lets_in_more_too() -> None:
             if bench.backs:
                 break
         assert bench.backs == back
+
+
+@pytest.mark.parametrize(
+    ("before_hz", "since_hz", "back"),
+    [
+        ([0.0], [8.0, 8.0], True),
+        ([0.0], [0.4, 0.0], False),  # chance
+        ([5.0], [7.0, 7.0], False),  # by less than half more
+        ([0.0], [16.0, 0.0], False),  # of one window
+        ([0.0, 10.0], [20.0, 20.0], True),
+    ],
+)
+def test_what_answers_more_requests_with_errors_goes_back_though_they_are_as_large_and_take_a_fifth_of_the_time(
+    before_hz: list[float], since_hz: list[float], back: bool
+) -> None:
+    bench = Bench()
+    for window in range(12):
+        bench.see(1, error_rate_hz=before_hz[window % len(before_hz)])
+    bench.change(w=300)
+    for window in range(4):
+        bench.see(1, 0.004, error_rate_hz=since_hz[window % 2])
+        if bench.backs:
+            break
+    assert bench.backs == ([{"w": 150}] if back else [])
+    if back:
+        assert bench.state.judgement.verdict is Verdict.WORSE
+        assert "of the requests fail" in bench.state.judgement.why
+
+
+def test_errors_that_are_not_counted_since_say_nothing_of_a_change() -> None:
+    bench = Bench().see(12, error_rate_hz=0.0).change(w=300).see(4, 0.004)
+    assert bench.state.incumbent["w"] == 300

@@ -62,6 +62,15 @@ class Configuration:
         """What each file but ours says, line by line; where in it that stands says nothing."""
         return [(one.file, (one.name, one.context, one.args)) for one in self.directives if one.file != ours]
 
+    def root(self, started: Path) -> Path:
+        """ServerRoot, from which relative paths go.
+
+        Args:
+            started: what it is before any directive sets it.
+        """
+        roots = [one.args[0] for one in self.named("serverroot") if one.args]
+        return Path("/", roots[-1]) if roots else started
+
     def unchanged(self) -> bool:
         """Whether every file and directory that was read is as it was."""
         there = all(os.path.exists(path) is seen for path, seen in self.asked.items())

@@ -67,7 +67,7 @@ def fatal(configuration: Configuration, server_root: Path, parent: Parent) -> st
     """
     if parent.buckets > 1 and _ratio(configuration) in ((), ("0",)):
         return "it was started with ListenCoresBucketsRatio, which its files no longer set: put that back"
-    root, view = _root(configuration, server_root), Path(f"/proc/{parent.pid}/root")
+    root, view = configuration.root(server_root), Path(f"/proc/{parent.pid}/root")
     for one, path in _made(configuration, root):
         if gone(seen(path.parent, view)):
             return f"the directory of {one.args[0]} ({one.where}) is not there: make it"
@@ -101,7 +101,7 @@ def unopened(configuration: Configuration, server_root: Path, view: Path) -> str
         server_root: ServerRoot before any directive sets it.
         view: the root directory as Apache sees it: a mount may be read-only for us alone.
     """
-    root, logs = _root(configuration, server_root), configuration.named(*_LOGS)
+    root, logs = configuration.root(server_root), configuration.named(*_LOGS)
     last = {(one.name, one.section): one for one in logs}
     for one in (one for one in logs if one.name not in _ONE_LOG or last[one.name, one.section] is one):
         name = one.args[0] if one.args else ""
@@ -127,7 +127,7 @@ def unread(configuration: Configuration, server_root: Path) -> list[Path]:
         configuration: as it is on disk.
         server_root: ServerRoot before any directive sets it.
     """
-    root = _root(configuration, server_root)
+    root = configuration.root(server_root)
     named = [file for one in configuration.named(*_LATE) if (file := file_of(one, root)) is not None]
     preloaded = (Path(one) for ini in configuration.named("") for one in _preloaded(ini.file))
     return [*named, *_perl_modules(configuration, root), *preloaded]
@@ -294,12 +294,6 @@ def _staying(configuration: Configuration) -> str:
 def _ratio(configuration: Configuration) -> tuple[str, ...]:
     """Arguments of the last ListenCoresBucketsRatio; none where there is none."""
     return next((one.args for one in reversed(configuration.named(_BUCKETS))), ())
-
-
-def _root(configuration: Configuration, server_root: Path) -> Path:
-    """ServerRoot, from which relative paths go."""
-    roots = [one.args[0] for one in configuration.named("serverroot") if one.args]
-    return Path("/", roots[-1]) if roots else server_root
 
 
 def _shut(log: Path) -> str:

@@ -26,6 +26,7 @@ from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.held_back import HeldBack
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.unix_queue import UnixQueue
+from trimtab.sensors.written import Written
 
 
 class PhpFpm(IncludedPlant):
@@ -102,10 +103,13 @@ class PhpFpm(IncludedPlant):
         return self._server.notes()
 
     def new_sensors(self) -> tuple[Sensor, ...]:
-        """Those of the kernel and of the pool's status page."""
+        """Those of the kernel and of the pool's status page; of bytes where there is no other pool."""
         status = PoolStatus(self.status_page, self.clock, lambda: queue.length())
         queue = _queue_of(self._server, self.clock, status)
-        return queue, Resources(self.pid, self.clock), HeldBack(self._server), status
+        found = queue, Resources(self.pid, self.clock), HeldBack(self._server), status
+        # Which pool a worker is of only its own title says, which it can change.
+        alone = len(self._server.loaded.pools()) == 1
+        return (*found, Written(self.pid, self.clock, lambda: status.received_bytes)) if alone else found
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law, and what a change costs the pool."""

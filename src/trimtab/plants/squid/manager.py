@@ -38,7 +38,7 @@ from typing import Any, Generic, TypeVar
 
 from trimtab.core import Clock, Metric, Readings, Sensor
 from trimtab.errors import NotMeasured, UsageError
-from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
+from trimtab.sensors._metrics import BYTE_RATE, ERROR_RATE, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
 from trimtab.sensors._polled_page import PolledPage, Reply, ask
 from trimtab.sensors._status_page import answer, comes_from
 from trimtab.sensors._tcp_listeners import Listener
@@ -247,7 +247,7 @@ class Counters(ManagerPage[Mapping[str, float]]):
     metrics = (
         BYTE_RATE,
         Metric("byte_hit_ratio", "ratio", "bytes of requests that a cache answered, of all"),
-        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error", failed=True),
+        ERROR_RATE,
         Metric("thread_cpu_ratio", "ratio", "CPU time of the one thread that serves, of a whole core"),
     )
     sampling_period_s = 0.1

@@ -35,7 +35,7 @@ from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.layout import HEAP, Layout
 from trimtab.sensors._counter_window import CounterWindow
-from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQUEST_RATE, SERVICE_TIME
+from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, ERROR_RATE, IDLE_WORKERS, REQUEST_RATE, SERVICE_TIME
 
 _EDGE_S = 2.0
 _COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
@@ -91,7 +91,7 @@ class TomcatStatus(CounterWindow[Sample]):
         Metric(
             "http2_request_rate_hz", "Hz", "requests per second over HTTP/2, of which a connection has many at a time"
         ),
-        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error", failed=True),
+        ERROR_RATE,
         Metric("servlet_rate_hz", "Hz", "requests per second that a servlet served, not the one for static files"),
         Metric("servlet_time_s", "s", "mean time of such a request in its servlet"),
         Metric("pool_busy_connections", "connections", "time average of JDBC connections that are lent"),
