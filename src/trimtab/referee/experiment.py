@@ -168,15 +168,16 @@ class Experiment:
             return tuple(one.on_limits() for one in windows)
         return tuple(one.by_inside() for one in windows) if mixed(self.reference) else windows
 
-    def with_window(self, now: Measured, lost_s: float, backlog: bool) -> Experiment:
+    def with_window(self, now: Measured, lost_s: float, backlog: bool, pays: bool = False) -> Experiment:
         """This experiment with one more window; the first pays for the change.
 
         Args:
             now: the window.
             lost_s: its excess, in seconds of normal operation.
             backlog: whether work has waited since before the change, so that only what is completed tells anything.
+            pays: whether it pays for the change too, as its backlog is there still, or the pool grows again.
         """
-        if self.first is None or self.own_backlog(now, lost_s):
+        if self.first is None or pays:
             return replace(self, first=now, first_s=self.first_s + lost_s)
         now, completes = self._told(now), self.capacity(now)
         more = completes > 0

@@ -266,6 +266,18 @@ def growing(r: Readings, limit: float) -> bool:
     return busy + idle < ALL_BUSY * limit and idle < 0.5 and r.get("accept_queue_length", 0.0) >= 1
 
 
+def regrowing(r: Readings, limit: float, before: float) -> bool:
+    """Whether a pool that has yet to grow has no more workers so far than before its limit was changed.
+
+    Args:
+        r: the window's readings.
+        limit: the limit in force.
+        before: the limit before.
+    """
+    there = r.get("busy_workers", limit) + r.get("idle_workers", 0.0)
+    return growing(r, limit) and ALL_BUSY * there <= before
+
+
 def _inside(r: Readings) -> float | None:
     """Connections that wait, and workers with a request under way as far as that is measured."""
     waiting = r.get("accept_queue_length")

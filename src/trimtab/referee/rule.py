@@ -20,9 +20,9 @@ they wait in E normal seconds came on top.
          longer for it / (arrivals x expected cost)
     worse:   by its effect (`estimate`), after another keep-alive time also by what that is if the connections that
              it makes itself are no more load (no better either where that leans to worse), or it has spent the last
-             of the budget (not by a backlog, nor by that of its own standstill: `Experiment.own_backlog`),
-             or nothing was measured in two windows while the queue grows
-             (windows in which nobody came do not count, where there were such before the change)
+             of the budget (not by a backlog, nor by that of its own standstill: `Experiment.own_backlog`, nor while
+             a pool grows again: `regrowing`), or more requests fail (`Experiment.failing`), or nothing was measured
+             in two windows while the queue grows (those in which nobody came do not count, where there were such before)
     better:  by its effect
              (not by the time of a connection after another keep-alive time, while no fewer are inside)
     limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
@@ -75,7 +75,7 @@ from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, R
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import UNDECIDED, verdict_of, windows_needed
 from trimtab.referee.experiment import LATELY, Direction, Experiment, expected
-from trimtab.referee.measure import MOVED, Measured, Workload, alike, ending, growing, measured
+from trimtab.referee.measure import MOVED, Measured, Workload, alike, ending, growing, measured, regrowing
 from trimtab.referee.state import BUDGET_S, RefereeState
 
 LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
@@ -259,20 +259,20 @@ class Referee:
         assert experiment is not None
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
-        if experiment.own_backlog(now, lost_s):
+        limit, r = state.limit_of(experiment.configuration), window.readings
+        told = not limit or not (ending(r, limit) or growing(r, limit))
+        experiment = experiment if told else replace(experiment, untold=experiment.untold + 1)
+        some = experiment.untold <= LATELY
+        grows = not told and some and regrowing(r, limit, state.limit_of(state.incumbent or {}))
+        if pays := grows or experiment.own_backlog(now, lost_s):
             state = state.charged(lost_s, now.duration_s)
         else:
             state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
         if experiment.first is None:
             state = state.charged(experiment.stop_s, now.duration_s)
-        limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
-        # Of several servers' limits none is known to be that of the workers that the readings count.
-        limit = experiment.configuration[limits_there[0]] if len(limits_there) == 1 else 0
-        told = not limit or not (ending(window.readings, limit) or growing(window.readings, limit))
-        experiment = experiment if told else replace(experiment, untold=experiment.untold + 1)
         # Some hang for as long as the overload lasts: it is no reason to go back, but another change may follow.
-        if told or not backlog or experiment.first is None or experiment.untold > LATELY:
-            experiment = experiment.with_window(now, lost_s, backlog)
+        if told or not backlog or experiment.first is None or not some:
+            experiment = experiment.with_window(now, lost_s, backlog, pays)
         state = replace(state, experiment=experiment)
         verdict, why = self._verdict(state, experiment, now, backlog, told)
         found = experiment.effect()

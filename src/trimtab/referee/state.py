@@ -77,6 +77,11 @@ class RefereeState:
         """The experiment in force; None where the incumbent is."""
         return self.experiment if self.experiment is not None and self.experiment.returned is None else None
 
+    def limit_of(self, configuration: Configuration) -> int:
+        """The limit of workers in a configuration; 0 where it has several: which the readings count is not known."""
+        names = [knob.name for knob in self.knobs if knob.role is Role.WORKER_LIMIT]
+        return configuration.get(names[0], 0) if len(names) == 1 else 0
+
     @property
     def in_force(self) -> Configuration:
         """The configuration that was in force so far."""

@@ -62,7 +62,7 @@ def test_little_says_nothing_of_a_queue_that_is_not_seen_or_of_few_who_came(unkn
 
 def test_costs_of_connections_and_of_requests_are_not_compared_with_one_another() -> None:
     """Before the change the page was silent, so that requests per connection are not known: ten of them as it was."""
-    quiet = {"busy_workers": 20.0, "connection_rate_hz": 5.0, "accept_queue_length": 30.0}
+    quiet = {"busy_workers": 20.0, "idle_workers": 1.0, "connection_rate_hz": 5.0, "accept_queue_length": 30.0}
     bench = Bench().see(8, None, **quiet).change(w=40)
     bench.see(2, 1.0, **quiet, request_rate_hz=50.0)
     found = bench.state.experiment.effect()
@@ -119,6 +119,34 @@ def test_what_is_completed_says_nothing_before_a_pool_has_grown_again_after_the_
     assert not bench.state.onward
     bench.see(2, 8.0, accept_queue_length=2400.0, **{**growing, "busy_workers": 40.0})
     assert bench.backs == [{"w": 150}]
+
+
+@pytest.mark.parametrize(
+    ("there", "paid", "after_s", "kept"),
+    [
+        ([3.0, 8.0, 40.0, 40.0], 2, 0.02, 40),
+        ([10.0, 11.0, 13.0, 16.0], 2, 0.5, 10),
+        ([10.0] * 8, 6, 0.5, 10),
+    ],
+    ids=["to its limit", "beyond what there was", "not at all"],
+)
+def test_a_pool_that_grows_again_is_not_judged_while_it_is_no_larger_than_before(
+    there: list[float], paid: int, after_s: float, kept: int
+) -> None:
+    """It begins anew with a few workers: what waits meanwhile is the reload's, not the limit's."""
+    bench = Bench()
+    bench.values["w"] = 10
+    bench.see(12, 0.1, busy_workers=10.0, idle_workers=0.0, accept_queue_length=12.0).change(w=40)
+    for window, workers in enumerate(there):
+        busy = min(workers, 20.0)
+        cost_s = 0.5 if window < paid else after_s
+        bench.see(
+            1, cost_s, busy_workers=busy, idle_workers=workers - busy, accept_queue_length=max(0.1, 24 - workers)
+        )
+        if window < paid:
+            assert not bench.backs
+            assert not bench.state.experiment.windows
+    assert (bench.values["w"], bench.state.incumbent["w"]) == (kept, kept)
 
 
 def test_where_old_workers_hang_another_change_may_follow_and_none_goes_back_for_it() -> None:
@@ -183,8 +211,9 @@ def test_the_same_requests_in_more_connections_are_no_shorter_time(
     change: dict[str, int], waiting: float, better: bool
 ) -> None:
     """Four times the connections: each is inside for half of the time, while twice as many are."""
-    bench = Silent().see(8, None, **{**STORM, "busy_workers": 10.0}, accept_queue_length=30.0).change(**change)
-    bench.see(4, None, **{**STORM, "busy_workers": 10.0, "connection_rate_hz": 20.0}, accept_queue_length=waiting)
+    storm = {**STORM, "busy_workers": 10.0, "idle_workers": 1.0}
+    bench = Silent().see(8, None, **storm, accept_queue_length=30.0).change(**change)
+    bench.see(4, None, **{**storm, "connection_rate_hz": 20.0}, accept_queue_length=waiting)
     assert (bench.state.incumbent == {**START, **change}) is better
 
 
