@@ -22,7 +22,7 @@ they wait in E normal seconds came on top.
              it makes itself are no more load (no better either where that leans to worse), or it has spent the last
              of the budget (not by a backlog, nor by that of its own standstill: `Experiment.own_backlog`, nor while
              a pool grows again: `regrowing`), or more requests fail (`Experiment.failing`), or nothing was measured
-             in two windows while the queue grows (those in which nobody came do not count, where there were such before)
+             in two windows while the queue grows (those in which nobody came do not count where there were such)
     better:  by its effect
              (not by the time of a connection after another keep-alive time, while no fewer are inside)
     limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
