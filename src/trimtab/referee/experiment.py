@@ -54,6 +54,7 @@ class Experiment:
             each is beyond the limits.
         taken: directions of this change and of those before it under the same backlog.
         turned: directions of these that a later change has reversed.
+        lately: the last two windows after it, whatever they say of its cost.
         reconnects: whether a keep-alive time is among them: the same requests come in another number of connections.
         lulls: whether nobody came in some windows before it either, or the objective was 0 in some: then such windows
             say nothing of the change.
@@ -83,6 +84,7 @@ class Experiment:
     lulls: bool = False
     taken: frozenset[Direction] = frozenset()
     turned: frozenset[Direction] = frozenset()
+    lately: tuple[Measured, ...] = ()
     reconnects: bool = False
 
     @property
@@ -146,21 +148,28 @@ class Experiment:
         """Share of the requests that fail in the last two windows, and that before, where it is more; else None.
 
         As the server itself counts those that it answers with an error. It is more by `FAILS_MORE`, in each of the
-        two, and in both together by `FAILS_BY_CHANCE` standard errors of the difference of the counts.
+        two, and in both together by `FAILS_BY_CHANCE` standard errors of the difference of the counts. What fails in
+        a reload alone is in the first one alone.
         """
-        lately = (*self.late, *self.windows)[-2:]
         before = [w for w in self.reference if w.error_rate_hz is not None and w.counted]
-        if not lately or not before or any(w.error_rate_hz is None or not w.requests for w in lately):
-            return None
         requests, failed = math.fsum(w.requests for w in before), math.fsum(w.failed for w in before)
-        since, now = math.fsum(w.requests for w in lately), math.fsum(w.failed for w in lately)
-        if not requests:
+        told = all(w.error_rate_hz is not None and w.requests for w in self.lately)
+        if len(self.lately) < 2 or not told or not requests:
             return None
+        since, now = math.fsum(w.requests for w in self.lately), math.fsum(w.failed for w in self.lately)
         usual, times = failed / requests, since / requests
         error = math.sqrt(VARIATION * (now + failed * times**2))
-        told = now - usual * since > FAILS_BY_CHANCE * error
-        told = told and all(w.failed > FAILS_MORE * usual * w.requests for w in lately)
-        return (now / since, usual) if told else None
+        more = all(w.failed > FAILS_MORE * usual * w.requests for w in self.lately)
+        return (now / since, usual) if more and now - usual * since > FAILS_BY_CHANCE * error else None
+
+    @property
+    def fails(self) -> bool:
+        """Whether requests fail with the change that did not before, as far as is known."""
+        return self.failing is not None or bool(self.other_work)
+
+    def followed_by(self, now: Measured) -> Experiment:
+        """This experiment with a window among its last two."""
+        return replace(self, lately=(*self.lately, now)[-2:])
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""

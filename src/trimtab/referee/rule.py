@@ -157,6 +157,8 @@ class Referee:
         now = measured(partial, self.objective, Workload.of(state.reference).per_connection)
         experiment = state.experiment or self._begun(state, held, now, False)
         lost_s = experiment.excess_s(now)
+        if failing := experiment.followed_by(now).failing:
+            return reasons.failing(*failing)
         if state.overloaded or experiment.own_backlog(now, lost_s):
             return ""  # the backlog makes the cost: the window is worth its counts
         return "" if lost_s <= max(0.0, state.budget_s) else reasons.spent(lost_s)
@@ -215,6 +217,8 @@ class Referee:
             state = _cleared(state, experiment, ways)
         if state.overloaded and not experiment.overloaded:  # now capacity counts, of which this trial said nothing
             refuted = frozenset()
+        if replace(experiment, windows=after, late=(), lately=after[-2:]).fails:  # as many do without the change
+            state = replace(state, barred=state.barred - ways)
         # Where the cost has stayed high after the return, the windows before the change are of another load.
         reference = (*(() if stayed else experiment.reference), *after)[-MOST_REFERENCE:]
         return replace(state, experiment=None, refuted=refuted, reference=reference)
@@ -259,6 +263,7 @@ class Referee:
         assert experiment is not None
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
+        experiment = experiment.followed_by(now)
         limit, r = state.limit_of(experiment.configuration), window.readings
         told = not limit or not (ending(r, limit) or growing(r, limit))
         experiment = experiment if told else replace(experiment, untold=experiment.untold + 1)
@@ -296,10 +301,9 @@ class Referee:
         """The verdict, None while there is none, and why."""
         if state.budget_s < 0 and not backlog and experiment.first_s + experiment.lost_s > 0:
             return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
-        two = len((*experiment.late, *experiment.windows)) >= 2
-        if (failing := experiment.failing) and two:
+        if failing := experiment.failing:
             return Verdict.WORSE, reasons.failing(*failing)
-        if (other := experiment.other_work) and two:
+        if (other := experiment.other_work) and len((*experiment.late, *experiment.windows)) >= 2:
             return Verdict.UNMEASURED, reasons.other_work(other)
         if experiment.gained >= 2 and not other:
             return Verdict.BETTER, reasons.more_completed()
@@ -325,7 +329,7 @@ class Referee:
         if by_requests is not None and verdict_of(by_requests, count) is Verdict.WORSE:
             return Verdict.WORSE, reasons.estimated(by_requests, count, experiment.on_limits)
         leans = by_requests is not None and by_requests.size > by_requests.error
-        doubted = experiment.crowded or other or failing or limits.doubted(before, after) or leans
+        doubted = experiment.crowded or other or limits.doubted(before, after) or leans
         if verdict is not None and not (verdict is Verdict.BETTER and doubted):
             return verdict, said
         over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)
@@ -340,21 +344,12 @@ class Referee:
             return state, {}
         state = replace(state, change_s=experiment.alone_s(state.change_s))
         if verdict is Verdict.BETTER:
-            return (
-                replace(
-                    state,
-                    incumbent=dict(experiment.configuration),
-                    reference=experiment.kept[-MOST_REFERENCE:],
-                    experiment=None,
-                    refuted=frozenset(),
-                    budget_s=BUDGET_S,
-                    cooldown_s=0.0,
-                    worse=0,
-                ),
-                {},
-            )
-        refuted = state.refuted | _directions(incumbent, experiment.configuration)
-        state = replace(state, refuted=refuted, refuted_at=experiment.workload)
+            kept, known = dict(experiment.configuration), experiment.kept[-MOST_REFERENCE:]
+            state = replace(state, incumbent=kept, reference=known, experiment=None, refuted=frozenset(), worse=0)
+            return replace(state, budget_s=BUDGET_S, cooldown_s=0.0), {}
+        ways = _directions(incumbent, experiment.configuration)
+        barred = state.barred | (ways if experiment.fails else frozenset())
+        state = replace(state, refuted=state.refuted | ways, barred=barred, refuted_at=experiment.workload)
         if verdict is Verdict.WORSE:
             cooldown_s = min(LONGEST_COOLDOWN_S, max(COOLDOWN_S, 2 * state.cooldown_s))
             until_s = window.start_s + window.duration_s + cooldown_s

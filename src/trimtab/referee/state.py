@@ -41,6 +41,7 @@ class RefereeState:
             was 0.
         first: the configuration that the run began with.
         owed: what has to come back into force, as a knob was left to the operator before the others were judged.
+        barred: knob and direction after which requests failed: not taken again in this run.
     """
 
     knobs: tuple[Knob, ...]
@@ -66,6 +67,7 @@ class RefereeState:
     lulls: bool = False
     first: Configuration = field(default_factory=dict)
     owed: Configuration = field(default_factory=dict)
+    barred: frozenset[Direction] = frozenset()
 
     @property
     def overloaded(self) -> bool:
@@ -103,11 +105,12 @@ class RefereeState:
     def closed(self) -> frozenset[Direction]:
         """Ways not to take now: tried on this workload; or under overload turned back from, or up once in vain."""
         if not self.onward or self.experiment is None:
-            return self.refuted
+            return self.refuted | self.barred
         if not self.overloaded:  # only further the same way
             ways = {(knob.name, way) for knob in self.knobs for way in (-1, 1)}
-            return frozenset(ways - self.experiment.taken)
-        return self.experiment.turned | {(name, way) for name, way in self.experiment.taken if way > 0}
+            return frozenset(ways - self.experiment.taken) | self.barred
+        again = {(name, way) for name, way in self.experiment.taken if way > 0}
+        return self.experiment.turned | again | self.barred
 
     @property
     def behind_reference(self) -> tuple[Measured, ...]:

@@ -130,8 +130,8 @@ def _difference(first: Reply[Page], last: Reply[Page], own_ms: float = 0.0) -> R
             readings[name] = sum(known) / len(known)
     # A worker in K waits for the next request of a connection; our own request is in W.
     held = [board.count("K") for r in (first, last) if (board := r.page.text.get("Scoreboard")) is not None]
-    if held and last.page.text.get("ServerMPM") != "event":
-        readings["idle_held_workers"] = sum(held) / len(held)
+    if held:  # with event an idle connection holds none
+        readings["idle_held_workers"] = 0.0 if last.page.text.get("ServerMPM") == "event" else sum(held) / len(held)
     accesses, kibibytes, duration_ms = (
         _change(first, last, f"Total {n}") for n in ("Accesses", "kBytes", "Duration")
     )

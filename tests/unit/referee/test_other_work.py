@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.referee.test_rule import Bench
-from trimtab.core import Verdict
+from trimtab.core import Move, Verdict
 
 
 def more_workers(cpu_ratio: float = 0.2, byte_rate_bytes_hz: float = 500_000.0, cost_s: float = 0.004) -> Bench:
@@ -85,6 +85,7 @@ def test_a_shorter_keep_alive_time_lets_in_more_too() -> None:
         ([5.0], [7.0, 7.0], False),  # by less than half more
         ([0.0], [16.0, 0.0], False),  # of one window
         ([0.0, 10.0], [20.0, 20.0], True),
+        ([0.0], [0.0, 16.0], False),
     ],
 )
 def test_what_answers_more_requests_with_errors_goes_back_though_they_are_as_large_and_take_a_fifth_of_the_time(
@@ -107,3 +108,40 @@ def test_what_answers_more_requests_with_errors_goes_back_though_they_are_as_lar
 def test_errors_that_are_not_counted_since_say_nothing_of_a_change() -> None:
     bench = Bench().see(12, error_rate_hz=0.0).change(w=300).see(4, 0.004)
     assert bench.state.incumbent["w"] == 300
+
+
+def failed(bench: Bench, **after: float) -> Bench:
+    """Back from more workers, of whose requests a sixth had failed, with three windows of before."""
+    bench.see(12, error_rate_hz=0.0).change(w=300).see(2, 0.004, error_rate_hz=8.0)
+    assert bench.backs == [{"w": 150}]
+    return bench.see(4, **after)
+
+
+MORE = Move({"w": 300}, "connections wait", gain=0.9, capacity=2.0)
+
+
+def test_a_way_after_which_requests_failed_stays_closed_though_an_overload_begins_and_the_load_changes() -> None:
+    bench = failed(Bench(), error_rate_hz=0.0)
+    assert ("w", 1) in bench.state.closed
+    bench.see(180, error_rate_hz=0.0)
+    bench.see(180, error_rate_hz=0.0, request_rate_hz=100.0, connection_rate_hz=50.0)
+    assert ("w", 1) not in bench.state.refuted
+    assert "tried on this workload" in bench.asked(MORE).reason
+    for queue in (200.0, 500.0, 900.0):
+        bench.see(1, 5.0, accept_queue_length=queue, error_rate_hz=0.0)
+    assert bench.state.overloaded
+    assert "tried on this workload" in bench.asked(MORE).reason
+
+
+def test_where_as_many_fail_once_the_change_is_taken_back_it_was_not_to_blame() -> None:
+    assert ("w", 1) not in failed(Bench(), error_rate_hz=8.0).state.barred
+
+
+def test_a_window_in_which_requests_still_fail_is_cut_short() -> None:
+    bench = Bench().see(12, error_rate_hz=0.0).change(w=300)
+    partial = bench.window(0.004, error_rate_hz=8.0)
+    assert not bench.judge.abort(bench.state, partial), "those may be the reload's"
+    bench.state, back = bench.judge.judge(bench.state, partial)
+    assert not back
+    assert "of the requests fail" in bench.judge.abort(bench.state, bench.window(0.004, error_rate_hz=8.0))
+    assert not bench.judge.abort(bench.state, bench.window(0.004, error_rate_hz=0.0))

@@ -83,6 +83,13 @@ def test_the_duration_counts_as_often_as_the_mpm_adds_it(mpm: str, stops: int) -
     assert readings["service_time_s"] == pytest.approx(1.0 / 10 / stops)
 
 
+@pytest.mark.parametrize(("mpm", "held"), [("prefork", 2.0), ("worker", 2.0), ("event", 0.0)])
+def test_workers_that_an_idle_connection_holds_are_those_in_k_and_none_with_event(mpm: str, held: float) -> None:
+    page = changed(parse(PREFORK, URL), ServerMPM=mpm, Scoreboard="WK_K.W")
+    readings = _difference(Reply(0.0, 1, page), Reply(1.0, 2, changed(page, Total_Accesses="99")))
+    assert readings["idle_held_workers"] == held
+
+
 def served(sensor: ServerStatus, number: int, accesses: int, duration_ms: int) -> Reply[Page]:
     """A reply that the sensor gets."""
     page = changed(parse(PREFORK, URL), Total_Accesses=str(accesses), Total_Duration=str(duration_ms))
