@@ -305,7 +305,8 @@ class Referee:
             return Verdict.WORSE, reasons.failing(*failing)
         if (other := experiment.other_work) and len((*experiment.late, *experiment.windows)) >= 2:
             return Verdict.UNMEASURED, reasons.other_work(other)
-        if experiment.gained >= 2 and not other:
+        grown = told or experiment.untold > LATELY  # or it is not that setting yet that was measured
+        if experiment.gained >= 2 and grown and not other:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
             less = told and experiment.completes < 0
@@ -329,7 +330,7 @@ class Referee:
         if by_requests is not None and verdict_of(by_requests, count) is Verdict.WORSE:
             return Verdict.WORSE, reasons.estimated(by_requests, count, experiment.on_limits)
         leans = by_requests is not None and by_requests.size > by_requests.error
-        doubted = experiment.crowded or other or limits.doubted(before, after) or leans
+        doubted = not grown or experiment.crowded or other or limits.doubted(before, after) or leans
         if verdict is not None and not (verdict is Verdict.BETTER and doubted):
             return verdict, said
         over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)
