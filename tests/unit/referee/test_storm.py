@@ -149,6 +149,17 @@ def test_a_pool_that_grows_again_is_not_judged_while_it_is_no_larger_than_before
     assert (bench.values["w"], bench.state.incumbent["w"]) == (kept, kept)
 
 
+def test_no_gain_is_believed_before_a_pool_has_grown_to_its_limit() -> None:
+    bench = Bench()
+    bench.values["w"] = 10
+    bench.see(12, 0.1, busy_workers=10.0, idle_workers=0.0, accept_queue_length=12.0).change(w=40)
+    bench.see(4, 0.02, busy_workers=20.0, idle_workers=0.0, accept_queue_length=2.0)
+    assert len(bench.state.experiment.windows) >= 2
+    assert bench.state.incumbent["w"] == 10
+    bench.see(1, 0.02, busy_workers=20.0, idle_workers=20.0)
+    assert bench.state.incumbent["w"] == 40
+
+
 def test_where_old_workers_hang_another_change_may_follow_and_none_goes_back_for_it() -> None:
     bench = overloaded(ready()).change(w=40)
     queue = iter(range(2000, 100_000, 400))
