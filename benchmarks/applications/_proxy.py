@@ -1,4 +1,4 @@
-"""Apache as a proxy of a server that works on 20 requests at a time: what is short is behind it.
+"""Apache, with Debian's access log, as a proxy of a server that works on 20 requests at a time, which are too few.
 
 No setting of Apache's makes that server faster. More workers wait there instead of in Apache's accept queue.
 """
@@ -19,6 +19,7 @@ from _site import MIB, Site, checked
 from trimtab.errors import TrimtabError
 from trimtab.testbed._private import free_ports
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed, module_directory
+from trimtab.testbed.apache_config import Mpm
 from trimtab.workloads._population import Url
 
 APACHE_CONFIGURATION = """
@@ -29,6 +30,8 @@ LoadModule proxy_module {modules}/mod_proxy.so
 LoadModule proxy_http_module {modules}/mod_proxy_http.so
 </IfModule>
 ProxyPass /behind http://127.0.0.1:{port}/behind
+LogFormat "%h %l %u %t \\"%r\\" %>s %O \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
+CustomLog logs/access.log combined
 """
 PAGE_REQUESTS = 4.0
 END_S = 10.0
@@ -59,9 +62,11 @@ class Behind:
 
     Args:
         kind: of `_backend`.
+        mpm: how Apache processes.
     """
 
     kind: str
+    mpm: Mpm = "prefork"
     SHIPPED: Path = Path("/usr/lib/apache2/modules")
     MARK: str = "test"
     MEMORY_BYTES: int = 1024 * MIB
@@ -78,17 +83,30 @@ class Behind:
         Raises:
             TrimtabError: the other one does not start.
         """
-        (port,) = free_ports(1)
-        command = [sys.executable, os.fspath(Path(__file__).with_name("_backend.py")), self.kind, str(port)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as behind:
-            try:
-                assert behind.stdout is not None
-                if behind.stdout.readline() != b"ready\n":
-                    raise TrimtabError("the server behind the proxy does not start")
-                with Proxy(spec, port) as bed:
-                    pages = (Url("/behind/page"),)
-                    checked(bed, pages[0], "pppp")
-                    yield bed, Site(pages, (Url("/behind/file"),))
-            finally:
-                behind.terminate()
-                behind.wait(END_S)
+        with backend(self.kind) as port, Proxy(spec, port) as bed:
+            site = Site((Url("/behind/page"),), (Url("/behind/file"),))
+            checked(bed, site.pages[0], "pppp")
+            yield bed, site
+
+
+@contextlib.contextmanager
+def backend(kind: str) -> Iterator[int]:
+    """The other server; gives its port.
+
+    Args:
+        kind: of `_backend`.
+
+    Raises:
+        TrimtabError: it does not start.
+    """
+    (port,) = free_ports(1)
+    command = [sys.executable, os.fspath(Path(__file__).with_name("_backend.py")), kind, str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as behind:
+        try:
+            assert behind.stdout is not None
+            if behind.stdout.readline() != b"ready\n":
+                raise TrimtabError("the server behind does not start")
+            yield port
+        finally:
+            behind.terminate()
+            behind.wait(END_S)

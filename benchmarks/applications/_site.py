@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trimtab.errors import TrimtabError
 from trimtab.testbed._private import DIRECT
 from trimtab.testbed.apache import ApacheTestbed
+from trimtab.testbed.nginx import NginxTestbed
 from trimtab.workloads._population import Url
 
 MIB = 1 << 20
@@ -27,7 +28,7 @@ class Site:
     objects: tuple[Url, ...]
 
 
-def checked(bed: ApacheTestbed, page: Url, text: str) -> None:
+def checked(bed: ApacheTestbed | NginxTestbed, page: Url, text: str) -> None:
     """Makes sure that visitors will get the page, not an error page.
 
     Args:

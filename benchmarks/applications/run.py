@@ -10,13 +10,16 @@
                       a second on each; the others wait there
     proxy-refusing    likewise, and it refuses at once who comes when 151 are there
     proxy-slowing     likewise, and each takes longer when more than 30 are there
+    event-waiting, event-refusing, event-slowing   the same three behind an Apache with event
+    fpm-waiting, fpm-refusing, fpm-slowing         behind scripts of PHP-FPM behind nginx: `tune php-fpm`
 
 The first three are Debian's. Apache has Debian's own pool (prefork, 5 started, 5 to 10 spare, at most 150, keep-alive
-5 s) and a CPU of its own; the clients are on another. Where memory is scarce it has as much as is said above, and
-swap beyond that. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between them, a page
-with three of its files, on connections that the server closes. How many come is a share of what the server can do:
-behind the proxy 200 requests a second, else by the CPU that a page takes, which one visitor who does not think tells
-first, in the second half of 24 s:
+5 s; event 2 started of 25 threads each, 25 to 75 spare, at most 150), FPM Debian's own (dynamic, 2 started, 1 to 3
+spare, at most 5), each a CPU of its own; the clients are on another. Where memory is scarce it has as much as is said
+above, and swap beyond that. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between
+them, a page with three of its files, on connections that the server closes. How many come is a share of what the
+server can do: before the other server 200 requests a second, else by the CPU that a page takes, which one visitor who
+does not think tells first, in the second half of 24 s:
 
     rush      memory is scarce; 0.6, and 1.8 times as many between 90 and 190 s of 300 s
     held      memory is ample; 1.1 for 150 s, and 100 clients more who ask for a small file each 4 s and never let go
@@ -45,6 +48,7 @@ from pathlib import Path
 from types import ModuleType
 
 import _django
+import _fpm
 import _proxy
 import _request_tracker
 import _wordpress
@@ -52,7 +56,7 @@ from _site import Site
 
 from trimtab.cli.lab import numbers
 from trimtab.clock import SystemClock
-from trimtab.core import MoveState, Objective
+from trimtab.core import MoveState, Objective, Plant
 from trimtab.errors import TrimtabError
 from trimtab.host import facts
 from trimtab.lab import Arm, Context, Runs, World, harm
@@ -64,17 +68,20 @@ from trimtab.lab._tables import mean
 from trimtab.plants.apache import DEFAULTS, Apache
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
-from trimtab.testbed.apache import ApacheSpec
+from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.setups import server_cpus
 from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import Closed, Population, Step, Url
 from trimtab.workloads.wagon import Wagon
 
-APPLICATIONS: dict[str, ModuleType | _proxy.Behind] = {
+KINDS = ("waiting", "refusing", "slowing")
+APPLICATIONS: dict[str, ModuleType | _proxy.Behind | _fpm.Behind] = {
     "request-tracker": _request_tracker,
     "django": _django,
     "wordpress": _wordpress,
-    **{f"proxy-{kind}": _proxy.Behind(kind) for kind in ("waiting", "refusing", "slowing")},
+    **{f"proxy-{kind}": _proxy.Behind(kind) for kind in KINDS},
+    **{f"event-{kind}": _proxy.Behind(kind, "event") for kind in KINDS},
+    **{f"fpm-{kind}": _fpm.Behind(kind) for kind in KINDS},
 }
 WINDOW_S = 5.0
 COST_S, COST_WINDOW_S = 24.0, 2.0
@@ -137,18 +144,17 @@ class OnApplication:
     def open(self, arm: Arm, context: Context) -> Iterator[World]:
         """Starts it and sends the clients."""
         module, cpus = APPLICATIONS[self.application], server_cpus()
-        limit = module.MEMORY_BYTES if self.case.scarce else None
-        spec = ApacheSpec(
-            start_servers=5, spare_workers=(5, 10), memory_limit_bytes=limit, swap=True, cpus=cpus, cpu_weight=100
-        )
+        mpm = getattr(module, "mpm", "prefork")
+        started, spare = (5, (5, 10)) if mpm == "prefork" else (2, (25, 75))
+        spec = ApacheSpec(mpm, start_servers=started, spare_workers=spare, cpus=cpus, cpu_weight=100)
+        spec = replace(spec, memory_limit_bytes=module.MEMORY_BYTES if self.case.scarce else None, swap=True)
         with module.serving(spec, self.case.behind_cores) as (bed, site), aside(cpus) as cpu:
-            plant = Apache.attach(SystemClock(), bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
+            plant, known = getattr(module, "attached", _attached)(bed)
             plant.check_permissions()  # as `tune` does, which so knows before how long Apache takes to read its files
             with (
                 contextlib.closing(plant),
                 under_load(plant, bed.port, self.clients(site), WARM_S, arm, cpu, context) as loaded,
             ):
-                known = {"server": plant.server, "confinement": bed.confinement}
                 yield World(loaded, {**known, "application": self.application})
 
     def clients(self, site: Site) -> tuple[Population, ...]:
@@ -180,6 +186,12 @@ class OnApplication:
         return (visits, holders)
 
 
+def _attached(bed: ApacheTestbed) -> tuple[Plant, dict[str, str]]:
+    """The Apache as a plant, and what is known of it."""
+    plant = Apache.attach(SystemClock(), bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
+    return plant, {"server": plant.server, "confinement": bed.confinement}
+
+
 def arms(part: str, seed: int, applications: Sequence[str], cases: Sequence[str]) -> Sequence[Arm]:
     """The runs of a case; or, last of all, those of all cases that are left alone once more."""
     if part != AGAIN:
@@ -190,12 +202,14 @@ def arms(part: str, seed: int, applications: Sequence[str], cases: Sequence[str]
 
 def _of_case(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]:
     """What a page of each application costs, and each of them left alone and with trim."""
-    objective, declared = Objective(DEFAULTS.minimize), CASES[case]
+    declared = CASES[case]
     made: list[Arm] = []
     for name in applications:
         if declared.only not in ("", name):
             continue
         page_s = getattr(APPLICATIONS[name], "PAGE_S", None)
+        defaults = getattr(APPLICATIONS[name], "DEFAULTS", DEFAULTS)
+        objective = Objective(defaults.minimize)
         usual = OnApplication(name, replace(CASES["full"], behind_cores=declared.behind_cores))
         cost = Arm(
             f"{name}, {declared.behind_cores:g}", harm.ONE, seed, usual, "static", COST_S, COST_WINDOW_S, objective
@@ -210,7 +224,7 @@ def _of_case(case: str, seed: int, applications: Sequence[str]) -> Sequence[Arm]
             guarded=False,
             resolved=None if page_s else _at_its_rate,
         )
-        trim = replace(alone, label=TRIM, controller=DEFAULTS.controller, roles=DEFAULTS.roles, guarded=True)
+        trim = replace(alone, label=TRIM, controller=defaults.controller, roles=defaults.roles, guarded=True)
         made += (alone, trim) if page_s else (replace(cost, guarded=False), alone, trim)
     return made
 
