@@ -299,15 +299,16 @@ class Referee:
         self, state: RefereeState, experiment: Experiment, now: Measured, backlog: bool, told: bool
     ) -> tuple[Verdict | None, str]:
         """The verdict, None while there is none, and why."""
-        if state.budget_s < 0 and not backlog and experiment.first_s + experiment.lost_s > 0:
+        grown = told or experiment.untold > LATELY  # or it is not that setting yet that was measured
+        more = experiment.gained >= (2 if grown else 1)  # then what it costs is the backlog's
+        if state.budget_s < 0 and not (backlog or more) and experiment.first_s + experiment.lost_s > 0:
             return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
         if failing := experiment.failing:
             return Verdict.WORSE, reasons.failing(*failing)
         if (other := experiment.other_work) and len((*experiment.late, *experiment.windows)) >= 2:
             return Verdict.UNMEASURED, reasons.other_work(other)
-        grown = told or experiment.untold > LATELY  # or it is not that setting yet that was measured
-        if experiment.gained >= 2 and grown and not other:
-            return Verdict.BETTER, reasons.more_completed()
+        if more and not other:
+            return (Verdict.BETTER if grown else None), reasons.more_completed()
         if backlog:
             less = told and experiment.completes < 0
             return (Verdict.WORSE if less else None), reasons.backlog(less, experiment.idle)

@@ -160,6 +160,21 @@ def test_no_gain_is_believed_before_a_pool_has_grown_to_its_limit() -> None:
     assert bench.state.incumbent["w"] == 40
 
 
+def test_a_pool_that_completes_more_as_it_grows_is_not_given_up_for_the_backlog_that_it_works_off() -> None:
+    full = {"idle_workers": 0.0, "request_rate_hz": 50.0, "connection_rate_hz": 50.0}
+    for more_hz, kept in ((120.0, 40), (50.0, 10)):
+        bench = Bench()
+        bench.values["w"] = 10
+        for _ in range(6):
+            bench.see(2, 0.3, **full, busy_workers=10.0, accept_queue_length=20.0)
+        bench.change(w=40)
+        for workers in (5.0, 10.0, 16.0, 22.0, 28.0, 40.0, 40.0):
+            rate_hz = more_hz if workers > 10 else 50.0
+            done = {**full, "request_rate_hz": rate_hz, "cpu_ratio": rate_hz / 250}
+            bench.see(1, 1.5, **done, busy_workers=workers, accept_queue_length=90.0)
+        assert bench.state.incumbent["w"] == kept
+
+
 def test_where_old_workers_hang_another_change_may_follow_and_none_goes_back_for_it() -> None:
     bench = overloaded(ready()).change(w=40)
     queue = iter(range(2000, 100_000, 400))
