@@ -94,9 +94,14 @@ def identify(pid: int) -> Process | None:
     return None if fields is None else Process(pid, int(fields[19]))
 
 
-def start_of(pid: int) -> int | None:
-    """Start time in clock ticks since boot of a process that has not ended; a zombie has."""
-    fields = _stat(pid)
+def start_of(pid: int, proc: Path = PROC) -> int | None:
+    """Start time in clock ticks since boot of a process that has not ended; a zombie has.
+
+    Args:
+        pid: the process.
+        proc: where /proc is.
+    """
+    fields = _stat(pid, proc)
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from trimtab.core.sensor import Clock, Precedence
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
-from trimtab.processes import PROC, children, contents
+from trimtab.processes import PROC, children, contents, start_of
 from trimtab.sensors._counter_window import CounterWindow
 from trimtab.sensors._metrics import BYTE_RATE
 
@@ -51,8 +51,10 @@ class Written(CounterWindow[int]):
         """Bytes written to others by all that there are and have been.
 
         Raises:
-            NotMeasured: they may not be read, or none stays long enough.
+            NotMeasured: the server is gone, they may not be read, or none stays long enough.
         """
+        if start_of(self._pid, self._proc) is None:
+            raise NotMeasured(f"pid {self._pid} has ended")
         for _ in range(_TIMES):
             there = children(self._pid, self._proc)
             written = self._sum((self._pid, *there))

@@ -29,7 +29,11 @@ class Family:
         children.write_text("".join(f"{pid} " for pid in written if pid != 7))
         for pid, count in written.items():
             (self.proc / str(pid)).mkdir(exist_ok=True)
+            self.state(pid, "S")
             (self.proc / f"{pid}/io").write_text(f"rchar: 5\nwchar: {count}\nsyscr: 1\nsyscw: 2\nread_bytes: 0\n")
+
+    def state(self, pid: int, letter: str) -> None:
+        (self.proc / f"{pid}/stat").write_text(f"{pid} (x) {letter} {'1 ' * 20}")
 
     def ours(self) -> int:
         return self.told
@@ -84,6 +88,14 @@ def test_workers_that_never_stay_and_counts_that_become_less_are_not_measured(
     (family.proc / "7/task/7/children").write_text("8 9 11 ")
     with pytest.raises(NotMeasured, match="come and go"):
         Written(7, clock, family.ours, family.proc).begin()
+
+
+def test_a_server_that_has_ended_and_is_only_waited_for_has_not_written_nothing(
+    family: Family, sensor: Written
+) -> None:
+    family.state(7, "Z")
+    with pytest.raises(NotMeasured, match="has ended"):
+        sensor.begin()
 
 
 def test_one_who_may_not_read_them_is_told_so(
