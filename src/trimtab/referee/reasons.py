@@ -48,6 +48,11 @@ def failing(now: float, before: float) -> str:
     return f"{now:.2g} of the requests fail, {before:.2g} did before the change"
 
 
+def within() -> str:
+    """A change was made smaller."""
+    return "beyond that requests have failed in this run"
+
+
 def broken(names: str) -> str:
     """A limit that was kept is broken."""
     return f"{names} was kept before the change and is broken now"

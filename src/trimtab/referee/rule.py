@@ -143,11 +143,14 @@ class Referee:
 
     def review(self, state: RefereeState, window: Window, move: Move) -> Move:
         """The move, or why it may not be made now."""
-        changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
+        now = window.configuration
+        changes = {name: value for name, value in move.changes.items() if now.get(name) != value}
         if not changes:
             return move
-        why = self._objection(state, window, changes, move)
-        return move.amended({}, why) if why else move
+        within = {name: value for name, value in state.within(changes).items() if now.get(name) != value}
+        if why := self._objection(state, window, within or changes, move):
+            return move.amended({}, why)
+        return move if within == changes else move.amended(within, reasons.within())
 
     def abort(self, state: RefereeState, partial: Window) -> str:
         """Reason to cut the window under way short: its cost so far exceeds the budget."""
@@ -218,7 +221,7 @@ class Referee:
         if state.overloaded and not experiment.overloaded:  # now capacity counts, of which this trial said nothing
             refuted = frozenset()
         if replace(experiment, windows=after, late=(), lately=after[-2:]).fails:  # as many do without the change
-            state = replace(state, barred=state.barred - ways)
+            state = replace(state, barred=frozenset(one for one in state.barred if one[:2] not in ways))
         # Where the cost has stayed high after the return, the windows before the change are of another load.
         reference = (*(() if stayed else experiment.reference), *after)[-MOST_REFERENCE:]
         return replace(state, experiment=None, refuted=refuted, reference=reference)
@@ -350,7 +353,7 @@ class Referee:
             state = replace(state, incumbent=kept, reference=known, experiment=None, refuted=frozenset(), worse=0)
             return replace(state, budget_s=BUDGET_S, cooldown_s=0.0), {}
         ways = _directions(incumbent, experiment.configuration)
-        barred = state.barred | (ways if experiment.fails else frozenset())
+        barred = state.barred | {(name, way, incumbent[name]) for name, way in ways if experiment.fails}
         state = replace(state, refuted=state.refuted | ways, barred=barred, refuted_at=experiment.workload)
         if verdict is Verdict.WORSE:
             cooldown_s = min(LONGEST_COOLDOWN_S, max(COOLDOWN_S, 2 * state.cooldown_s))

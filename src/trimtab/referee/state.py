@@ -41,7 +41,8 @@ class RefereeState:
             was 0.
         first: the configuration that the run began with.
         owed: what has to come back into force, as a knob was left to the operator before the others were judged.
-        barred: knob and direction after which requests failed: not taken again in this run.
+        barred: knob and direction after which requests failed, and the value from which it went: beyond that it is
+            not taken again in this run.
     """
 
     knobs: tuple[Knob, ...]
@@ -67,7 +68,7 @@ class RefereeState:
     lulls: bool = False
     first: Configuration = field(default_factory=dict)
     owed: Configuration = field(default_factory=dict)
-    barred: frozenset[Direction] = frozenset()
+    barred: frozenset[tuple[str, int, int]] = frozenset()
 
     @property
     def overloaded(self) -> bool:
@@ -104,13 +105,22 @@ class RefereeState:
     @property
     def closed(self) -> frozenset[Direction]:
         """Ways not to take now: tried on this workload; or under overload turned back from, or up once in vain."""
+        now = self.in_force
+        ends = frozenset((name, way) for name, way, at in self.barred if (now.get(name, at) - at) * way >= 0)
         if not self.onward or self.experiment is None:
-            return self.refuted | self.barred
+            return self.refuted | ends
         if not self.overloaded:  # only further the same way
             ways = {(knob.name, way) for knob in self.knobs for way in (-1, 1)}
-            return frozenset(ways - self.experiment.taken) | self.barred
-        again = {(name, way) for name, way in self.experiment.taken if way > 0}
-        return self.experiment.turned | again | self.barred
+            return frozenset(ways - self.experiment.taken) | ends
+        return self.experiment.turned | {(name, way) for name, way in self.experiment.taken if way > 0} | ends
+
+    def within(self, changes: Configuration) -> Configuration:
+        """The changes, none of them further than requests are known not to fail for it."""
+        found = dict(changes)
+        for name, way, at in self.barred:
+            if (found.get(name, at) - at) * way > 0:
+                found[name] = at
+        return found
 
     @property
     def behind_reference(self) -> tuple[Measured, ...]:

@@ -117,6 +117,26 @@ def test_of_a_log_that_grows_fast_the_last_part_stands_for_all_of_it(log: Logged
     assert log.rate_hz() == pytest.approx(5_000 / 2.0, rel=0.01)
 
 
+def test_of_many_logs_that_grow_each_has_its_part(tmp_path: Path, clock: FakeClock) -> None:
+    """Each by 700 kB, a quarter of the lines with errors, of 256 KiB in all that are read."""
+    names = [f"{number}.log" for number in range(20)]
+    hosts = (f"<VirtualHost *:{81 + n}>\nCustomLog {name} common\n</VirtualHost>\n" for n, name in enumerate(names))
+    for name in names:
+        (tmp_path / name).touch(0o644)
+    config = evaluated(tmp_path, "".join(hosts) + COMMON)
+    sensor = AccessLog(lambda: config, tmp_path, clock)
+    sensor.begin()
+    for name in names:
+        (tmp_path / name).write_bytes((LINE % 500 + LINE % 200 * 3) * 2_500)
+    clock.sleep(1.0)
+    assert sensor.read()["error_rate_hz"] == pytest.approx(20 * 2_500, rel=0.05)
+
+
+def test_a_log_that_apache_sees_elsewhere_is_not_read(log: Logged) -> None:
+    sensor = AccessLog(lambda: log.config, log.path.parent, log.clock, lambda path: path != log.path)
+    assert not sensor.there()
+
+
 def test_a_line_that_is_half_written_counts_once_it_is_whole_or_not_at_all(log: Logged) -> None:
     log.sensor.begin()
     with log.path.open("ab") as file:

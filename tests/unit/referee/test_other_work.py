@@ -134,7 +134,7 @@ def test_a_way_after_which_requests_failed_stays_closed_though_an_overload_begin
 
 
 def test_where_as_many_fail_once_the_change_is_taken_back_it_was_not_to_blame() -> None:
-    assert ("w", 1) not in failed(Bench(), error_rate_hz=8.0).state.barred
+    assert not failed(Bench(), error_rate_hz=8.0).state.barred
 
 
 def test_a_window_in_which_requests_still_fail_is_cut_short() -> None:
@@ -145,3 +145,15 @@ def test_a_window_in_which_requests_still_fail_is_cut_short() -> None:
     assert not back
     assert "of the requests fail" in bench.judge.abort(bench.state, bench.window(0.004, error_rate_hz=8.0))
     assert not bench.judge.abort(bench.state, bench.window(0.004, error_rate_hz=0.0))
+
+
+def test_up_to_where_none_failed_the_way_is_open() -> None:
+    bench = failed(Bench(), error_rate_hz=0.0).change(w=60).see(180, 0.004, error_rate_hz=0.0)
+    assert bench.state.incumbent["w"] == 60
+    assert ("w", 1) not in bench.state.closed
+    move = bench.asked(MORE)
+    assert move.changes == {"w": 150}
+    assert "requests have failed" in move.reason
+    bench.change(w=150).see(180, 0.002, error_rate_hz=0.0)
+    assert bench.state.incumbent["w"] == 150
+    assert "tried on this workload" in bench.asked(MORE).reason

@@ -6,9 +6,9 @@
 
 Statuses are found by the format that the configuration gives the log (LogFormat, or the format in CustomLog itself);
 Apache escapes quotes and backslashes in what clients sent (`ap_escape_logitem`). A log that is a pipe, whose format
-has no status, or where somebody but root could put another in its place, tells nothing, and where no log does the
-reading is absent. What a log has grown by beyond its last part is counted as that is. One that was put in the place
-of another, by logrotate, say, is read from its start.
+has no status, that Apache sees elsewhere, or in whose place somebody but root could put another, tells nothing, and
+where no log does the reading is absent. What a log has grown by beyond its last part is counted as that is. One that
+was put in the place of another, by logrotate, say, is read from its start.
 
 Source: https://httpd.apache.org/docs/2.4/mod/mod_log_config.html.
 """
@@ -31,8 +31,8 @@ from trimtab.sensors._metrics import ERROR_RATE
 from trimtab.trust import open_trusted, untrusted
 
 _MOST_LOGS = 256
-_MOST_BYTES = 1 << 18
-"""Of each log in a window, the last ones."""
+_MOST_BYTES, _LEAST_BYTES = 1 << 18, 1 << 12
+"""Of all logs in a window, the last ones; and of each at least."""
 _LEAST_ERROR = b"500"
 _STATUS = r"(\d{3}|-)"
 _PART = re.compile(
@@ -62,18 +62,37 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         configuration: gives what is on disk now.
         started: ServerRoot before any directive sets it.
         clock: the loop's clock.
+        same: whether Apache sees the same file where we do.
     """
 
     name = "access-log"
     precedence = Precedence.STATUS_PAGE
     metrics = (ERROR_RATE,)
 
-    def __init__(self, configuration: Callable[[], Configuration], started: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        configuration: Callable[[], Configuration],
+        started: Path,
+        clock: Clock,
+        same: Callable[[Path], bool] = lambda path: True,
+    ) -> None:
         super().__init__(clock)
+        self._same = same
         self._configuration = configuration
         self._started = started
         self._read: Configuration | None = None
         self._formats: Mapping[Path, re.Pattern[bytes]] = {}
+
+    def there(self) -> Mapping[Path, re.Pattern[bytes]]:
+        """The logs to read, each with what leads to the status in a line.
+
+        Raises:
+            UsageError: the configuration cannot be read.
+        """
+        now = self._configuration()
+        if now is not self._read:
+            self._read, self._formats = now, logs(now, self._started, self._same)
+        return self._formats
 
     def state(self) -> Mapping[Path, Grown]:
         """How far each log is.
@@ -81,14 +100,12 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         Raises:
             NotMeasured: there is none.
         """
+        found = {}
         try:
-            now = self._configuration()
+            known = self.there()
         except UsageError as error:
             raise NotMeasured(str(error)) from None
-        if now is not self._read:
-            self._read, self._formats = now, logs(now, self._started)
-        found = {}
-        for path in self._formats:
+        for path in known:
             with contextlib.suppress(OSError):
                 seen = path.stat()
                 found[path] = Grown((seen.st_dev, seen.st_ino), seen.st_size)
@@ -102,25 +119,23 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         Raises:
             NotMeasured: a log cannot be read.
         """
-        failed = 0.0
+        grown = []
         for path, now in last.items():
-            if path not in first:
-                continue  # it is new
-            before = first[path]
+            before = first.get(path, now)  # of one that is new nothing is known
             began = before.size if before.file == now.file and before.size <= now.size else 0
-            failed += _failed(path, self._formats[path], began, now.size)
+            grown += [(path, began, now.size)] if began < now.size else []
+        most = max(_LEAST_BYTES, _MOST_BYTES // max(1, len(grown)))
+        failed = sum(_failed(path, self._formats[path], began, ended, most) for path, began, ended in grown)
         return {ERROR_RATE.name: failed / elapsed_s}
 
 
-def _failed(path: Path, status: re.Pattern[bytes], began: int, ended: int) -> float:
+def _failed(path: Path, status: re.Pattern[bytes], began: int, ended: int, most: int) -> float:
     """Lines with an error in a part of a log.
 
     Raises:
         NotMeasured: it cannot be read.
     """
-    if ended <= began:
-        return 0.0
-    start = max(began, ended - _MOST_BYTES)
+    start = max(began, ended - most)
     try:
         fd = open_trusted(path)
         try:
@@ -137,12 +152,15 @@ def _failed(path: Path, status: re.Pattern[bytes], began: int, ended: int) -> fl
     return failed * (ended - began) / (ended - start)
 
 
-def logs(configuration: Configuration, started: Path) -> dict[Path, re.Pattern[bytes]]:
+def logs(
+    configuration: Configuration, started: Path, same: Callable[[Path], bool] = lambda path: True
+) -> dict[Path, re.Pattern[bytes]]:
     """The logs to read, each with what leads to the status in a line: of each virtual host the first that has it.
 
     Args:
         configuration: as it is on disk.
         started: ServerRoot before any directive sets it.
+        same: whether Apache sees the same file where we do.
     """
     named = {one.args[1]: one.args[0] for one in configuration.named("logformat") if len(one.args) > 1}
     found: dict[str, tuple[Path, re.Pattern[bytes]]] = {}
@@ -151,7 +169,7 @@ def logs(configuration: Configuration, started: Path) -> dict[Path, re.Pattern[b
         if path is None or one.args[0].startswith("|") or len(one.args) < 2 or one.section in found:
             continue
         status = leading_to_status(named.get(one.args[1], one.args[1]))
-        if status is not None and os.access(path, os.R_OK) and not untrusted(path):
+        if status is not None and os.access(path, os.R_OK) and same(path) and not untrusted(path):
             found[one.section] = path, status
     of_paths = dict(found.values())
     return of_paths if len(of_paths) <= _MOST_LOGS else {}

@@ -107,6 +107,14 @@ class Attached:
             self._config = evaluate(self.origin)
         return self._config
 
+    def sees(self, file: Path) -> bool:
+        """Whether it sees the same file where we do."""
+        try:
+            same_files(self.master, [file])
+        except UsageError:
+            return False
+        return True
+
     def test(self) -> Verdict:
         """Has Apache check its configuration, once it is known that nobody else can have changed it.
 

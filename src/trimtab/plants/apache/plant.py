@@ -18,7 +18,7 @@ from trimtab.plants._change import Texts
 from trimtab.plants._master import Master
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant, Standing
-from trimtab.plants.apache import access_log, knobs, process, snippet
+from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.access_log import AccessLog
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
@@ -117,14 +117,14 @@ class Apache(OwnFilePlant):
         """Those of the kernel, the status page, access logs that tell anything, and the shim where it is loaded."""
         clock, pid, limits = self.clock, self.pid, self._server.limits
         status, shared = ServerStatus(self.status_url, clock), shared_of(pid)
-        started, config = self._server.origin.server_root, self._server.config
+        logs = AccessLog(lambda: self._server.config, self._server.origin.server_root, clock, self._server.sees)
         return (
             AcceptQueue(self.listeners, clock, pid, status),
             Resources(pid, clock, limits.threads_per_child),
             HeldBack(self._server),
             Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared),
             status,
-            *((AccessLog(lambda: self._server.config, started, clock),) if access_log.logs(config, started) else ()),
+            *((logs,) if logs.there() else ()),
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
             *(() if shared is None else (Shim(shared, clock, status), Pages(shared, clock, status))),
         )
