@@ -14,6 +14,8 @@ import pytest
 from trimtab.clock import SystemClock
 from trimtab.plants.apache import Apache
 from trimtab.plants.apache.access_log import AccessLog
+from trimtab.plants.apache.findings import findings
+from trimtab.plants.apache.process import Parent
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
@@ -63,6 +65,12 @@ def test_requests_that_fail_are_counted_whatever_their_clients_send(apache: Logg
         time.sleep(0.1)
         found, took_s = sensor.read()["error_rate_hz"], time.monotonic() - began_s
     assert found * took_s == pytest.approx(10, rel=0.05)
+
+
+def test_the_doctor_names_the_log(apache: Logging) -> None:
+    (found,) = (one for one in findings(Parent.find(apache.pid)) if one.subject.endswith("errors of requests"))
+    assert found.usable
+    assert found.detail == f"from {apache.directory}/logs/access.log"
 
 
 def test_an_apache_without_such_a_log_has_no_such_sensor() -> None:

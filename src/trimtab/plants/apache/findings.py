@@ -8,6 +8,7 @@ from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.gate.server import shared_of
 from trimtab.plants import _findings
+from trimtab.plants.apache.access_log import AccessLog
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.plant import Apache
 from trimtab.plants.apache.process import Parent
@@ -25,6 +26,12 @@ def _said(plant: Apache) -> Iterable[Finding]:
     yield from accept_queue.probe(plant.listeners, plant.pid, plant.clock)
     yield from resources.probe(plant.pid)
     yield from server_status.probe(plant.status_url, plant.clock)
+    for sensor in plant.sensors():
+        if isinstance(sensor, AccessLog):
+            first, *more = map(str, sensor.there())
+            yield Finding(
+                "errors of requests", True, f"from {first}" + (f" and {len(more)} more logs" if more else "")
+            )
     if (shared := shared_of(plant.pid)) is not None:
         yield from shim.probe(shared)
     yield from _findings.knobs(plant, lambda _: f"to be set in {plant.location()}")
