@@ -71,7 +71,10 @@ class Logged:
         self.path, self.clock = directory / "access.log", clock
         self.path.write_bytes(LINE % 500 * 9)
         self.config = evaluated(directory, "CustomLog access.log common\n" + COMMON)
-        self.sensor = AccessLog(lambda: self.config, directory, clock)
+        self.sensor = AccessLog(lambda: self.config, directory, clock, self.held)
+
+    def held(self) -> dict[tuple[int, int], str]:
+        return opened(self.path.parent)
 
     def add(self, *codes: int) -> None:
         with self.path.open("ab") as file:
@@ -80,6 +83,15 @@ class Logged:
     def rate_hz(self) -> float:
         self.clock.sleep(2.0)
         return self.sensor.read()["error_rate_hz"]
+
+
+def opened(directory: Path) -> dict[tuple[int, int], str]:
+    """All of its logs, as if Apache held them."""
+    found = {}
+    for path in directory.glob("*.log"):
+        seen = path.stat()
+        found[seen.st_dev, seen.st_ino] = str(path)
+    return found
 
 
 def evaluated(directory: Path, text: str) -> Configuration:
@@ -124,17 +136,12 @@ def test_of_many_logs_that_grow_each_has_its_part(tmp_path: Path, clock: FakeClo
     for name in names:
         (tmp_path / name).touch(0o644)
     config = evaluated(tmp_path, "".join(hosts) + COMMON)
-    sensor = AccessLog(lambda: config, tmp_path, clock)
+    sensor = AccessLog(lambda: config, tmp_path, clock, lambda: opened(tmp_path))
     sensor.begin()
     for name in names:
         (tmp_path / name).write_bytes((LINE % 500 + LINE % 200 * 3) * 2_500)
     clock.sleep(1.0)
     assert sensor.read()["error_rate_hz"] == pytest.approx(20 * 2_500, rel=0.05)
-
-
-def test_a_log_that_apache_sees_elsewhere_is_not_read(log: Logged) -> None:
-    sensor = AccessLog(lambda: log.config, log.path.parent, log.clock, lambda path: path != log.path)
-    assert not sensor.there()
 
 
 def test_a_line_that_is_half_written_counts_once_it_is_whole_or_not_at_all(log: Logged) -> None:
@@ -144,14 +151,26 @@ def test_a_line_that_is_half_written_counts_once_it_is_whole_or_not_at_all(log: 
     assert log.rate_hz() == 0.0
 
 
-def test_a_log_that_another_could_put_there_is_not_read(log: Logged) -> None:
+def test_what_is_at_the_path_of_a_log_but_is_none_of_apaches_is_not_read(log: Logged, tmp_path: Path) -> None:
+    held = log.held()
+    sensor = AccessLog(lambda: log.config, tmp_path, log.clock, lambda: held)
+    sensor.begin()
+    log.path.rename(tmp_path / "old")
+    log.add(500)
+    with pytest.raises(NotMeasured, match="no access log"):
+        sensor.read()
+
+
+def test_a_log_that_is_gone_by_the_time_it_is_read_is_not_measured(log: Logged) -> None:
     log.sensor.begin()
     log.add(500)
-    log.path.chmod(0o666)
+    gone = {file: "/nonexistent" for file in log.held()}
+    sensor = AccessLog(lambda: log.config, log.path.parent, log.clock, lambda: gone)
+    sensor.begin()
+    log.add(500)
     log.clock.sleep(1.0)
     with pytest.raises(NotMeasured, match="access log cannot be read"):
-        log.sensor.read()
-    assert not logs(log.config, log.path.parent)
+        sensor.read()
 
 
 def test_lines_in_another_format_are_not_taken_for_requests_that_did_well(log: Logged) -> None:
@@ -199,14 +218,10 @@ CustomLog logs/same.log common
 </VirtualHost>
 LogFormat "%{Referer}i -> %U" referer
 """
-    (tmp_path / "logs").mkdir()
-    for name in ("referer", "other", "again", "logs/a", "logs/b", "logs/same"):
-        (tmp_path / f"{name}.log").touch(0o644)
     there = logs(evaluated(tmp_path, text + COMMON), tmp_path)
     assert [path.name for path in there] == ["other.log", "a.log", "same.log"]
     assert there[tmp_path / "logs/a.log"].match(b"::1 500")
 
 
 def test_a_format_that_nobody_has_named_tells_nothing(tmp_path: Path) -> None:
-    (tmp_path / "only.log").touch()
     assert not logs(evaluated(tmp_path, "CustomLog only.log nickname\n"), tmp_path)

@@ -5,10 +5,11 @@
 | error_rate_hz  | lines of the window with a status of 500 or more, of each virtual host's first log that has it    |
 
 Statuses are found by the format that the configuration gives the log (LogFormat, or the format in CustomLog itself);
-Apache escapes quotes and backslashes in what clients sent (`ap_escape_logitem`). A log that is a pipe, whose format
-has no status, that Apache sees elsewhere, or in whose place somebody but root could put another, tells nothing, and
-where no log does the reading is absent. What a log has grown by beyond its last part is counted as that is. One that
-was put in the place of another, by logrotate, say, is read from its start.
+Apache escapes quotes and backslashes in what clients sent (`ap_escape_logitem`). A log that is a pipe, or whose
+format has no status, tells nothing, and where no log does the reading is absent. Who may put a file in a log's place
+does not matter: only what Apache's first process holds open is read, by its descriptor. What a log has grown by
+beyond its last part is counted as that is. One that was put in the place of another, by logrotate, say, is read from
+its start.
 
 Source: https://httpd.apache.org/docs/2.4/mod/mod_log_config.html.
 """
@@ -28,7 +29,6 @@ from trimtab.plants.apache.configuration import Configuration
 from trimtab.plants.apache.syntax import file_of
 from trimtab.sensors._counter_window import CounterWindow
 from trimtab.sensors._metrics import ERROR_RATE
-from trimtab.trust import open_trusted, untrusted
 
 _MOST_LOGS = 256
 _MOST_BYTES, _LEAST_BYTES = 1 << 18, 1 << 12
@@ -42,16 +42,22 @@ _PART = re.compile(
 """A part of a format; words without anything between them are one, as `%U%q`."""
 
 
+File = tuple[int, int]
+"""A file, by device and inode."""
+
+
 @dataclass(frozen=True)
 class Grown:
     """How far a log was at one moment.
 
     Args:
-        file: which file that is, by device and inode.
+        file: which file that is.
+        opens: the path that leads to it, whatever is at the log's own by now.
         size: its size, in bytes.
     """
 
-    file: tuple[int, int]
+    file: File
+    opens: str
     size: int
 
 
@@ -62,7 +68,7 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         configuration: gives what is on disk now.
         started: ServerRoot before any directive sets it.
         clock: the loop's clock.
-        same: whether Apache sees the same file where we do.
+        held: gives the files that Apache's first process holds open, each with a path that opens it.
     """
 
     name = "access-log"
@@ -74,25 +80,32 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         configuration: Callable[[], Configuration],
         started: Path,
         clock: Clock,
-        same: Callable[[Path], bool] = lambda path: True,
+        held: Callable[[], Mapping[File, str]],
     ) -> None:
         super().__init__(clock)
-        self._same = same
+        self._held = held
         self._configuration = configuration
         self._started = started
         self._read: Configuration | None = None
         self._formats: Mapping[Path, re.Pattern[bytes]] = {}
 
-    def there(self) -> Mapping[Path, re.Pattern[bytes]]:
-        """The logs to read, each with what leads to the status in a line.
+    def there(self) -> Mapping[Path, Grown]:
+        """The logs to read, and how far each is.
 
         Raises:
             UsageError: the configuration cannot be read.
         """
         now = self._configuration()
         if now is not self._read:
-            self._read, self._formats = now, logs(now, self._started, self._same)
-        return self._formats
+            self._read, self._formats = now, logs(now, self._started)
+        found, held = {}, self._held()
+        for path in self._formats:
+            with contextlib.suppress(OSError):
+                seen = path.stat()
+                file = seen.st_dev, seen.st_ino
+                if file in held:
+                    found[path] = Grown(file, held[file], seen.st_size)
+        return found
 
     def state(self) -> Mapping[Path, Grown]:
         """How far each log is.
@@ -100,15 +113,10 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         Raises:
             NotMeasured: there is none.
         """
-        found = {}
         try:
-            known = self.there()
+            found = self.there()
         except UsageError as error:
             raise NotMeasured(str(error)) from None
-        for path in known:
-            with contextlib.suppress(OSError):
-                seen = path.stat()
-                found[path] = Grown((seen.st_dev, seen.st_ino), seen.st_size)
         if not found:
             raise NotMeasured("no access log is there that tells the status of a request")
         return found
@@ -123,44 +131,42 @@ class AccessLog(CounterWindow[Mapping[Path, Grown]]):
         for path, now in last.items():
             before = first.get(path, now)  # of one that is new nothing is known
             began = before.size if before.file == now.file and before.size <= now.size else 0
-            grown += [(path, began, now.size)] if began < now.size else []
+            grown += [(path, now, began)] if began < now.size else []
         most = max(_LEAST_BYTES, _MOST_BYTES // max(1, len(grown)))
-        failed = sum(_failed(path, self._formats[path], began, ended, most) for path, began, ended in grown)
+        failed = sum(_failed(self._formats[path], now, began, most) for path, now, began in grown)
         return {ERROR_RATE.name: failed / elapsed_s}
 
 
-def _failed(path: Path, status: re.Pattern[bytes], began: int, ended: int, most: int) -> float:
-    """Lines with an error in a part of a log.
+def _failed(status: re.Pattern[bytes], log: Grown, began: int, most: int) -> float:
+    """Lines with an error in what a log has grown by, of which the last part is read.
 
     Raises:
         NotMeasured: it cannot be read.
     """
-    start = max(began, ended - most)
+    start = max(began, log.size - most)
     try:
-        fd = open_trusted(path)
+        fd = os.open(log.opens, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
-            text = os.pread(fd, ended - start, start)
+            seen = os.fstat(fd)
+            text = os.pread(fd, log.size - start, start) if (seen.st_dev, seen.st_ino) == log.file else b""
         finally:
             os.close(fd)
-    except (OSError, UsageError) as error:
-        raise NotMeasured(f"the access log cannot be read: {error}") from None
+    except OSError as error:
+        raise NotMeasured(f"the access log cannot be read: {error.strerror}") from None
     lines = text.split(b"\n")[(start > began) : -1]  # the first one may be half a line, and the last one too
     told = [match[1] for match in map(status.match, lines) if match is not None]
     if lines and not told:
         raise NotMeasured("the access log is not in the format that the configuration gives it")
     failed = sum(1 for code in told if code >= _LEAST_ERROR)
-    return failed * (ended - began) / (ended - start)
+    return failed * (log.size - began) / (log.size - start)
 
 
-def logs(
-    configuration: Configuration, started: Path, same: Callable[[Path], bool] = lambda path: True
-) -> dict[Path, re.Pattern[bytes]]:
-    """The logs to read, each with what leads to the status in a line: of each virtual host the first that has it.
+def logs(configuration: Configuration, started: Path) -> dict[Path, re.Pattern[bytes]]:
+    """The logs that tell it, each with what leads to the status in a line: of each virtual host the first that has it.
 
     Args:
         configuration: as it is on disk.
         started: ServerRoot before any directive sets it.
-        same: whether Apache sees the same file where we do.
     """
     named = {one.args[1]: one.args[0] for one in configuration.named("logformat") if len(one.args) > 1}
     found: dict[str, tuple[Path, re.Pattern[bytes]]] = {}
@@ -169,7 +175,7 @@ def logs(
         if path is None or one.args[0].startswith("|") or len(one.args) < 2 or one.section in found:
             continue
         status = leading_to_status(named.get(one.args[1], one.args[1]))
-        if status is not None and os.access(path, os.R_OK) and same(path) and not untrusted(path):
+        if status is not None:
             found[one.section] = path, status
     of_paths = dict(found.values())
     return of_paths if len(of_paths) <= _MOST_LOGS else {}

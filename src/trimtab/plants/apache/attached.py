@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -107,13 +110,18 @@ class Attached:
             self._config = evaluate(self.origin)
         return self._config
 
-    def sees(self, file: Path) -> bool:
-        """Whether it sees the same file where we do."""
-        try:
-            same_files(self.master, [file])
-        except UsageError:
-            return False
-        return True
+    def held(self) -> dict[tuple[int, int], str]:
+        """The files that its first process holds open, as far as that can be seen, by device and inode.
+
+        Each has a path that opens it.
+        """
+        found = {}
+        with contextlib.suppress(OSError):
+            for number, target in processes.opened(self.master.pid):
+                path = f"/proc/{self.master.pid}/fd/{number}"
+                if target.startswith("/") and stat.S_ISREG((seen := os.stat(path)).st_mode):
+                    found[seen.st_dev, seen.st_ino] = path
+        return found
 
     def test(self) -> Verdict:
         """Has Apache check its configuration, once it is known that nobody else can have changed it.

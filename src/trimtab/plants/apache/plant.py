@@ -117,7 +117,7 @@ class Apache(OwnFilePlant):
         """Those of the kernel, the status page, access logs that tell anything, and the shim where it is loaded."""
         clock, pid, limits = self.clock, self.pid, self._server.limits
         status, shared = ServerStatus(self.status_url, clock), shared_of(pid)
-        logs = AccessLog(lambda: self._server.config, self._server.origin.server_root, clock, self._server.sees)
+        logs = AccessLog(lambda: self._server.config, self._server.origin.server_root, clock, self._server.held)
         return (
             AcceptQueue(self.listeners, clock, pid, status),
             Resources(pid, clock, limits.threads_per_child),
