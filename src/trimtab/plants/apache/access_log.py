@@ -162,7 +162,7 @@ def _failed(status: re.Pattern[bytes], log: Grown, began: int, most: int) -> flo
 
 
 def logs(configuration: Configuration, started: Path) -> dict[Path, re.Pattern[bytes]]:
-    """The logs that tell it, each with what leads to the status in a line: of each virtual host the first that has it.
+    """The logs that tell it, and what leads to the status in a line: of each virtual host the first that has it.
 
     Args:
         configuration: as it is on disk.
