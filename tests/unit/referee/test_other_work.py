@@ -81,7 +81,8 @@ def test_a_shorter_keep_alive_time_lets_in_more_too() -> None:
     ("before_hz", "since_hz", "back"),
     [
         ([0.0], [8.0, 8.0], True),
-        ([0.0], [0.4, 0.0], False),  # chance
+        ([0.0], [0.4, 0.0], False),
+        ([0.2], [0.6, 0.6], False),  # chance
         ([5.0], [7.0, 7.0], False),  # by less than half more
         ([0.0], [16.0, 0.0], False),  # of one window
         ([0.0, 10.0], [20.0, 20.0], True),

@@ -172,6 +172,7 @@ def test_a_pool_that_completes_more_as_it_grows_is_not_given_up_for_the_backlog_
             rate_hz = more_hz if workers > 10 else 50.0
             done = {**full, "request_rate_hz": rate_hz, "cpu_ratio": rate_hz / 250}
             bench.see(1, 1.5, **done, busy_workers=workers, accept_queue_length=90.0)
+            assert bench.state.incumbent["w"] == 10 or workers == 40.0
         assert bench.state.incumbent["w"] == kept
 
 
