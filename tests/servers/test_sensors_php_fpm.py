@@ -233,8 +233,7 @@ def test_the_bytes_of_its_replies_are_those_that_clients_get_also_of_workers_tha
         status = patient(fpm)
         (written,) = (sensor for sensor in fpm.sensors() if isinstance(sensor, Written))
         status.begin()
-        written.begin()
-        began_s, got = time.monotonic(), 0
+        first, got = written.state(), 0
         for number in range(20):
             got += large(bed)
             sampled(status, 0.05)
@@ -244,7 +243,7 @@ def test_the_bytes_of_its_replies_are_those_that_clients_get_also_of_workers_tha
                 until(functools.partial(ended, leaving), "a worker does not end")
                 until(lambda: len(process.FpmMaster.find(fpm.pid).workers("www")) == 4, "no other takes its place")
         status.read()
-        found = written.read()["byte_rate_bytes_hz"] * (time.monotonic() - began_s)
+        found = written.differences(1.0, first, written.state())["byte_rate_bytes_hz"]
     assert got > 20 * 100_000
     assert found == pytest.approx(got, rel=0.02), "what it wrote to us would be more than that"
 
