@@ -15,11 +15,12 @@
 
 The first three are Debian's. Apache has Debian's own pool (prefork, 5 started, 5 to 10 spare, at most 150, keep-alive
 5 s; event 2 started of 25 threads each, 25 to 75 spare, at most 150), FPM Debian's own (dynamic, 2 started, 1 to 3
-spare, at most 5), each a CPU of its own; the clients are on another. Where memory is scarce it has as much as is said
-above, and swap beyond that. Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between
-them, a page with three of its files, on connections that the server closes. How many come is a share of what the
-server can do: before the other server 200 requests a second, else by the CPU that a page takes, which one visitor who
-does not think tells first, in the second half of 24 s:
+spare, at most 5) with what `tune php-fpm` asks for, a status page and process_control_timeout (10 s), each a CPU of
+its own; the clients are on another. Where memory is scarce it has as much as is said above, and swap beyond that.
+Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between them, a page with three of its
+files, on connections that the server closes. How many come is a share of what the server can do: before the other
+server 200 requests a second, else by the CPU that a page takes, which one visitor who does not think tells first, in
+the second half of 24 s:
 
     rush      memory is scarce; 0.6, and 1.8 times as many between 90 and 190 s of 300 s
     held      memory is ample; 1.1 for 150 s, and 100 clients more who ask for a small file each 4 s and never let go
@@ -145,9 +146,10 @@ class OnApplication:
         """Starts it and sends the clients."""
         module, cpus = APPLICATIONS[self.application], server_cpus()
         mpm = getattr(module, "mpm", "prefork")
-        started, spare = (5, (5, 10)) if mpm == "prefork" else (2, (25, 75))
-        spec = ApacheSpec(mpm, start_servers=started, spare_workers=spare, cpus=cpus, cpu_weight=100)
-        spec = replace(spec, memory_limit_bytes=module.MEMORY_BYTES if self.case.scarce else None, swap=True)
+        most, started, spare = (256, 5, (5, 10)) if mpm == "prefork" else (16, 2, (25, 75))
+        spec = ApacheSpec(mpm, server_limit=most, start_servers=started, spare_workers=spare, cpus=cpus)
+        scarce = module.MEMORY_BYTES if self.case.scarce else None
+        spec = replace(spec, cpu_weight=100, memory_limit_bytes=scarce, swap=True)
         with module.serving(spec, self.case.behind_cores) as (bed, site), aside(cpus) as cpu:
             plant, known = getattr(module, "attached", _attached)(bed)
             plant.check_permissions()  # as `tune` does, which so knows before how long Apache takes to read its files
