@@ -238,6 +238,7 @@ def test_the_bytes_of_its_replies_are_those_that_clients_get_also_of_workers_tha
             got += large(bed)
             sampled(status, 0.05)
             if number % 5 == 4:
+                until(lambda: not status.ours(), "the status page does not come")  # that worker may have it in hand
                 leaving = process.FpmMaster.find(fpm.pid).workers("www")[0]
                 os.kill(leaving, signal.SIGTERM)
                 until(functools.partial(ended, leaving), "a worker does not end")
