@@ -26,6 +26,8 @@ from trimtab.workloads._population import Step, Url
 WARM_S = 60.0
 """Before anything counts: Debian's pool has found its size by then."""
 LENGTH_S = 1500.0
+ROUNDS = 8
+"""Rounds of a long run, three hours and twenty minutes: what fails in one may be tried again in the next."""
 DRAIN_S = 120.0
 """Time without new clients at the end: requests that still wait are part of the cost."""
 WINDOW_S = 10.0
@@ -129,6 +131,11 @@ class Simulation:
         return Drawn(scenario, runs)
 
 
+def length_s(scenario: Scenario) -> float:
+    """How long its clients come, after the warm-up, in seconds."""
+    return scenario.rounds * LENGTH_S
+
+
 def plant_of(
     scenario: Scenario, workers: int | None = None, live: bool = False, reload_s: float = RELOAD_S
 ) -> Simulated:
@@ -142,7 +149,7 @@ def plant_of(
     """
     limit = workers or scenario.max_request_workers
     server = replace(server_of(scenario, limit), reload_s=reload_s)
-    end_s = WARM_S + LENGTH_S
+    end_s = WARM_S + length_s(scenario)
     asked = scenario.populations(end_s, (Url("/page.php", cpu_s=scenario.cpu_s),))
     clients = [replace(one, schedule=(*one.schedule, Step(end_s, 0.0))) for one in asked]
     gate = (SimulatedClass(scenario.clients, limit),) if live else ()
@@ -177,7 +184,7 @@ def untouched(scenario: Scenario, workers: int | None = None) -> Had:
     plant = plant_of(scenario, workers)
     try:
         before = plant.totals()
-        plant.clock.sleep(LENGTH_S + DRAIN_S)
+        plant.clock.sleep(length_s(scenario) + DRAIN_S)
         return _had(scenario, plant, before)
     finally:
         plant.close()
@@ -191,10 +198,10 @@ def tuned(scenario: Scenario, name: str, reload_s: float = RELOAD_S) -> Had:
     try:
         knobs = tuple(knob for knob in plant.knobs() if knob.role in DEFAULTS.roles)
         oversight = Oversight.of(controller, objective, knobs) if name == TRIM else Oversight((Domain(),))
-        settings = Settings(WINDOW_S, LENGTH_S, objective, seed=scenario.seed)
+        settings = Settings(WINDOW_S, length_s(scenario), objective, seed=scenario.seed)
         log, before, began_s = _Log(), plant.totals(), plant.clock.now_s()
         Loop(plant, knobs, controller, oversight, log, settings, Stop()).run()
-        plant.clock.sleep(LENGTH_S + DRAIN_S - (plant.clock.now_s() - began_s))
+        plant.clock.sleep(length_s(scenario) + DRAIN_S - (plant.clock.now_s() - began_s))
         return replace(_had(scenario, plant, before), moves=tuple(log.lines), said=log.said)
     finally:
         plant.close()

@@ -31,14 +31,16 @@ TITLES = (
 def summary(page: Page) -> list[str]:
     """The sections of `summary.md`; writes every draw, what clients waited in each, and the figure."""
     slow = page.found("slow", Drawn)
-    found = page.found("peers", Drawn) or page.found("trim", Drawn) or slow
+    found = page.found("peers", Drawn) or page.found("trim", Drawn) or slow or page.found("long", Drawn)
     if not found:
         return ["no draw was finished"]
     page.lines("draws", map(as_json, found))
     (page.folder / "waits.json").write_text(json.dumps(waits(found)).replace("], [", "],\n["), encoding="utf-8")
     page.figure("ratios", ratios(found))
     stops = [f"A reload lets no request begin for {SLOW_RELOAD_S:g} s.", ""] if found is slow else []
-    return [*stops, *outcome(found)]
+    rounds = found[0].scenario.rounds
+    again = [f"The course of the demand comes {rounds} times, one after another.", ""] if rounds > 1 else []
+    return [*stops, *again, *outcome(found)]
 
 
 def outcome(found: Sequence[Drawn]) -> list[str]:
@@ -51,6 +53,8 @@ def outcome(found: Sequence[Drawn]) -> list[str]:
         "and fewer requests given up: who stays then waits, too.",
         "",
         *table((*TITLES, ">draws with one"), (_row(name, found) for name in (*names, "best fixed"))),
+        _changes([one.runs[TRIM].moves for one in found]),
+        "",
         "## Most harm",
         "",
         *_listed(sorted(found, key=lambda one: -one.ratio)),
@@ -58,6 +62,13 @@ def outcome(found: Sequence[Drawn]) -> list[str]:
         "",
         *_listed(sorted(_with_gain(found), key=lambda one: -one.ratio * one.to_gain)),
     ]
+
+
+def _changes(made: Sequence[Sequence[str]]) -> str:
+    """In how many draws trim changed something, and how often: what was put back counts as a change too."""
+    some = [len(moves) for moves in made if moves]
+    most = f": {statistics.fmean(some):.1f} times in the mean of these, {max(some)} at most" if some else ""
+    return f"trim changed something in {len(some)} of {len(made)} draws{most}."
 
 
 def _with_gain(found: Sequence[Drawn]) -> list[Drawn]:

@@ -132,6 +132,7 @@ class Scenario:
         mpm: `prefork`, `worker` or `event`.
         application: `page`, `dokuwiki` or `mediawiki`.
         php: `module` or `fpm`.
+        rounds: how often that course of the demand comes, one after another; not drawn.
     """
 
     seed: int
@@ -155,6 +156,7 @@ class Scenario:
     mpm: str
     application: str
     php: str
+    rounds: int = 1
 
     @property
     def max_request_workers(self) -> int:
@@ -183,14 +185,20 @@ class Scenario:
         Args:
             duration_s: length of the run.
         """
+        round_s = duration_s / self.rounds
+        steps = [(k * round_s, at, factor) for k in range(self.rounds) for at, factor in self._course()]
+        return tuple(Step(begins_s + at * round_s, factor) for begins_s, at, factor in steps)
+
+    def _course(self) -> tuple[tuple[float, float], ...]:
+        """Demand in one round: factors of the peak, each from a share of its length on."""
         low = 1 / self.shape_ratio
         if self.shape == "step":
-            return Step(0.0, low), Step(0.4 * duration_s, 1.0)
+            return (0.0, low), (0.4, 1.0)
         if self.shape == "rush":
-            return Step(0.0, low), Step(0.4 * duration_s, 1.0), Step(0.6 * duration_s, low)
+            return (0.0, low), (0.4, 1.0), (0.6, low)
         if self.shape == "ramp":
             rise = ((k, low + (1 - low) * k / RAMP_STEPS) for k in range(RAMP_STEPS + 1))
-            return tuple(Step((0.2 + 0.4 * k / RAMP_STEPS) * duration_s if k else 0.0, factor) for k, factor in rise)
+            return tuple((0.2 + 0.4 * k / RAMP_STEPS if k else 0.0, factor) for k, factor in rise)
         return ()
 
     def populations(self, duration_s: float, urls: tuple[Url, ...]) -> tuple[Population, ...]:

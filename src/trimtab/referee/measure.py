@@ -69,6 +69,7 @@ class Measured:
         byte_rate_bytes_hz: bytes sent per second; None when not measured.
         error_rate_hz: requests per second that the server answered with an error; None when not measured.
         nothing: whether the objective is 0 though requests were served, where less is better: the best there is.
+        at_s: its end, on the run's clock.
     """
 
     index: int
@@ -93,6 +94,7 @@ class Measured:
     byte_rate_bytes_hz: float | None = None
     error_rate_hz: float | None = None
     nothing: bool = False
+    at_s: float = 0.0
 
     @property
     def measured(self) -> bool:
@@ -232,6 +234,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         r.get("byte_rate_bytes_hz"),
         r.get("error_rate_hz"),
         nothing and log_cost is None,
+        window.start_s + window.duration_s,
     )
 
 

@@ -29,6 +29,17 @@ def only_further() -> str:
     return "nothing is seen of fewer workers yet: only still fewer may be tried"
 
 
+def tried(rests: bool) -> str:
+    """A change goes a way that is closed.
+
+    Args:
+        rests: whether that is for how often it was in vain, not for this workload.
+    """
+    if rests:
+        return "tried more than once in this run, and not better: not again for a while"
+    return "tried on this workload already, and not better"
+
+
 def other_work(what: str) -> str:
     """What is completed is not what was before, so nothing follows from how much, or how fast, it is.
 

@@ -39,6 +39,9 @@ they wait in E normal seconds came on top.
 |                   | takes nothing from the budget; once for each way on a workload                            |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
 |                   | nothing is tried while arrivals move by as much within the reference: that is no one load |
+| REST_S            | a way that was in vain twice rests for 600 s, as long as a workload is taken to last, and |
+|                   | twice as long after each further time, whatever the workload: a rush that comes each hour |
+|                   | is no reason to try the same each hour; what was tried under overload by itself           |
 | LEAST_HORIZON_S   | a workload is taken to last as long as it has, at least a minute: its first windows say   |
 |                   | nothing of its age, and a change that is worth it is worth most at once                   |
 | (spare)           | what nobody uses may go whether the gain can be told or not: it loses the change's own cost |
@@ -351,14 +354,12 @@ class Referee:
         if verdict is Verdict.BETTER:
             kept, known = dict(experiment.configuration), experiment.kept[-MOST_REFERENCE:]
             state = replace(state, incumbent=kept, reference=known, experiment=None, refuted=frozenset(), worse=0)
-            return replace(state, budget_s=BUDGET_S, cooldown_s=0.0), {}
-        ways = _directions(incumbent, experiment.configuration)
-        barred = state.barred | {(name, way, incumbent[name]) for name, way in ways if experiment.fails}
-        state = replace(state, refuted=state.refuted | ways, barred=barred, refuted_at=experiment.workload)
+            return replace(state, budget_s=BUDGET_S, cooldown_s=0.0, vain=frozenset()), {}
+        end_s = window.start_s + window.duration_s
+        state = state.tried(_directions(incumbent, experiment.configuration), experiment, end_s)
         if verdict is Verdict.WORSE:
             cooldown_s = min(LONGEST_COOLDOWN_S, max(COOLDOWN_S, 2 * state.cooldown_s))
-            until_s = window.start_s + window.duration_s + cooldown_s
-            state = replace(state, cooldown_s=cooldown_s, quiet_until_s=until_s, worse=state.worse + 1)
+            state = replace(state, cooldown_s=cooldown_s, quiet_until_s=end_s + cooldown_s, worse=state.worse + 1)
         return state, _differing(incumbent, experiment.configuration)
 
     # Before a change.
@@ -369,9 +370,9 @@ class Referee:
         if state.experiment is not None and not state.onward:
             return "the last change is still being judged"
         now = state.experiment.configuration if state.experiment else incumbent
-        if _directions(now, {**now, **changes}) & state.closed:
+        if shut := _directions(now, {**now, **changes}) & state.closed:
             on_top = state.onward and not state.overloaded
-            return reasons.only_further() if on_top else "tried on this workload already, and not better"
+            return reasons.only_further() if on_top else reasons.tried(shut <= state.resting - state.refuted)
         as_it_was = not state.overloaded and all(state.first.get(name) == value for name, value in changes.items())
         if state.worse >= 2 and not as_it_was:
             return "two changes in a row made things worse: nothing more is tried on this workload"

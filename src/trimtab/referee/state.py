@@ -10,6 +10,7 @@ from trimtab.referee.experiment import Direction, Experiment
 from trimtab.referee.measure import Measured, Workload
 
 BUDGET_S = 30.0
+REST_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class RefereeState:
     first: Configuration = field(default_factory=dict)
     owed: Configuration = field(default_factory=dict)
     barred: frozenset[tuple[str, int, int]] = frozenset()
+    vain: frozenset[tuple[str, int, bool, int, float]] = frozenset()
 
     @property
     def overloaded(self) -> bool:
@@ -104,15 +106,42 @@ class RefereeState:
 
     @property
     def closed(self) -> frozenset[Direction]:
-        """Ways not to take now: tried on this workload; or under overload turned back from, or up once in vain."""
+        """Ways not to take now: tried on this workload, resting; or under overload turned back from, or up once."""
         now = self.in_force
         ends = frozenset((name, way) for name, way, at in self.barred if (now.get(name, at) - at) * way >= 0)
         if not self.onward or self.experiment is None:
-            return self.refuted | ends
+            return self.refuted | ends | self.resting
         if not self.overloaded:  # only further the same way
             ways = {(knob.name, way) for knob in self.knobs for way in (-1, 1)}
             return frozenset(ways - self.experiment.taken) | ends
         return self.experiment.turned | {(name, way) for name, way in self.experiment.taken if way > 0} | ends
+
+    @property
+    def resting(self) -> frozenset[Direction]:
+        """Ways that were tried in vain so often that they are not tried now, on whatever workload.
+
+        Under overload capacity counts, of which trials for the cost say nothing, nor it of them.
+        """
+        now_s = 0.0 if self.last is None else self.last.at_s
+        return frozenset(one[:2] for one in self.vain if one[2] == self.overloaded and now_s < one[4])
+
+    def tried(self, ways: frozenset[Direction], experiment: Experiment, at_s: float) -> RefereeState:
+        """This state once a change was not better.
+
+        Args:
+            ways: which way it moved each knob.
+            experiment: it.
+            at_s: the end of its last window, on the run's clock.
+        """
+        before = self.incumbent or {}
+        barred = self.barred | {(name, way, before[name]) for name, way in ways if experiment.fails}
+        so = {(*one, experiment.overloaded) for one in ways}
+        vain = {one for one in self.vain if one[:3] not in so}
+        for one in so:
+            count = 1 + sum(times for *other, times, _ in self.vain if tuple(other) == one)
+            vain.add((*one, count, at_s + REST_S * 2.0 ** (count - 2) if count > 1 else at_s))
+        refuted, at = self.refuted | ways, experiment.workload
+        return replace(self, refuted=refuted, refuted_at=at, barred=barred, vain=frozenset(vain))
 
     def within(self, changes: Configuration) -> Configuration:
         """The changes, none of them further than requests are known not to fail for it."""

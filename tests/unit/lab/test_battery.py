@@ -10,7 +10,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.lab import Context
-from trimtab.lab._battery_draw import ALONE, DRAIN_S, LENGTH_S, TRIM, Drawn, Had, plant_of, tuned, untouched
+from trimtab.lab._battery_draw import ALONE, DRAIN_S, LENGTH_S, ROUNDS, TRIM, Drawn, Had, plant_of, tuned, untouched
 from trimtab.lab._battery_summary import outcome, ratios
 from trimtab.lab._engine import run_lab
 from trimtab.lab._scenario import Scenario, draw
@@ -103,6 +103,18 @@ def test_slow_reloads_are_a_part_of_their_own(tmp_path: Path) -> None:
         LAB.order(("trim", "slow"))
     run_lab(LAB, ("slow",), Context(Store(None), tmp_path / "found", seeds=(1,)))
     assert "no request begin for 10 s" in (tmp_path / "found" / "summary.md").read_text()
+
+
+def test_a_long_run_is_a_part_of_its_own_with_the_same_demand_eight_times(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--part long runs alone"):
+        LAB.order(("long", "peers"))
+    (arm,) = LAB.arms("long", 1)
+    assert arm.duration_s == ROUNDS * LENGTH_S
+    short, long = untouched(steady(), 3), untouched(replace(steady(), rounds=3), 3)
+    assert long.replies == pytest.approx(3 * short.replies, rel=0.1)
+    run_lab(LAB, ("long",), Context(Store(None), tmp_path / "found", seeds=(11,)))
+    said = (tmp_path / "found" / "summary.md").read_text()
+    assert "The course of the demand comes 8 times" in said and "changed something in 1 of 1 draws: " in said
 
 
 def test_a_slow_reload_stops_the_server_for_so_long_and_is_told_before() -> None:

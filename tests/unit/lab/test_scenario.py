@@ -32,8 +32,8 @@ def test_a_seed_draws_what_it_drew_when_it_was_published() -> None:
     assert one.cpu_s == pytest.approx(0.0536, rel=1e-3)
 
 
-def test_every_field_but_the_seed_has_a_range_and_a_reason() -> None:
-    assert {"seed", *RANGES} == asdict(draw(1)).keys()
+def test_every_field_but_the_seed_and_the_rounds_has_a_range_and_a_reason() -> None:
+    assert {"seed", "rounds", *RANGES} == asdict(draw(1)).keys()
     assert all(len(why) > 10 for _, why in RANGES.values())
 
 
@@ -89,3 +89,11 @@ def test_debians_pool_has_debians_limit() -> None:
     one: Scenario = replace(draw(1), pool="debian")
     assert one.max_request_workers == 150
     assert replace(one, pool="full", full_workers=40.2).max_request_workers == 40
+
+
+@pytest.mark.parametrize("shape", ["steady", "step", "ramp", "rush"])
+def test_several_rounds_are_the_same_course_one_after_another(shape: str) -> None:
+    one = replace(draw(1), shape=shape)
+    course = one.phases(100.0)
+    again = replace(one, rounds=3).phases(300.0)
+    assert again == tuple(replace(step, at_s=step.at_s + 100.0 * k) for k in range(3) for step in course)

@@ -1,0 +1,75 @@
+"""What was tried in vain on one workload after another: each time it is left alone for longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.referee.test_rule import DOWN, WINDOW_S, Bench, ready
+from trimtab.core import Verdict
+from trimtab.referee.state import REST_S
+
+BUSY = {"request_rate_hz": 150.0, "connection_rate_hz": 75.0, "cpu_ratio": 0.6}
+
+
+def failed(bench: Bench, **readings: float) -> float:
+    """A change that is five times as slow and goes back; the end of its last window, on the run's clock."""
+    count = len(bench.backs)
+    bench.change(w=40)
+    while len(bench.backs) == count:
+        bench.see(1, 0.1, **readings)
+    at_s = bench.index * WINDOW_S
+    bench.see(40, **readings)
+    return at_s
+
+
+def twice_in_vain() -> tuple[Bench, float]:
+    """On two workloads; and the present one is the first again, of which 40 windows have been seen."""
+    bench = ready()
+    failed(bench)
+    assert not bench.state.resting
+    at_s = failed(bench.see(20, **BUSY), **BUSY)
+    return bench.see(40), at_s
+
+
+def test_what_was_in_vain_twice_rests_whatever_the_workload_for_as_long_as_one_is_taken_to_last() -> None:
+    bench, at_s = twice_in_vain()
+    assert not bench.state.refuted, "the workload is another one"
+    held = bench.asked()
+    assert not held.changes and "tried more than once in this run" in held.reason
+    assert ("w", -1) in bench.state.closed, "as methods are told"
+    while (bench.index + 1) * WINDOW_S < at_s + REST_S:
+        bench.see()
+        assert bench.state.resting == {("w", -1)}
+    assert not bench.see(1).state.resting
+    assert bench.asked() == DOWN
+
+
+def test_what_is_in_vain_again_rests_twice_as_long() -> None:
+    bench, _ = twice_in_vain()
+    bench.see(180)
+    at_s = failed(bench)
+    ((*_, count, until_s),) = bench.state.vain
+    assert (count, until_s) == (3, pytest.approx(at_s + 2 * REST_S))
+
+
+def test_the_other_way_and_other_knobs_do_not_rest() -> None:
+    bench, _ = twice_in_vain()
+    assert not bench.state.resting & {("w", 1), ("k", -1), ("k", 1)}
+
+
+def test_what_was_tried_under_overload_rests_there_alone() -> None:
+    bench, _ = twice_in_vain()
+    assert not replace(bench.state, behind=2).resting
+    under = frozenset((name, way, True, count, until_s) for name, way, _, count, until_s in bench.state.vain)
+    assert not replace(bench.state, vain=under).resting
+    assert replace(bench.state, vain=under, behind=2).resting == {("w", -1)}
+
+
+def test_a_change_that_is_better_ends_all_rest() -> None:
+    bench, _ = twice_in_vain()
+    bench.change(k=1250).see(8, 0.002)
+    assert bench.state.incumbent == {"w": 150, "k": 1250}
+    assert bench.state.judgement is None or bench.state.judgement.verdict is Verdict.BETTER
+    assert not bench.state.vain
