@@ -39,9 +39,9 @@ they wait in E normal seconds came on top.
 |                   | takes nothing from the budget; once for each way on a workload                            |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
 |                   | nothing is tried while arrivals move by as much within the reference: that is no one load |
-| REST_S            | a way that was in vain twice rests for 600 s, as long as a workload is taken to last, and |
-|                   | twice as long after each further time, whatever the workload: a rush that comes each hour |
-|                   | is no reason to try the same each hour; what was tried under overload by itself           |
+| RESTS, REST_S     | a way that was in vain three times rests for 600 s, as long as a workload is taken to     |
+|                   | last, then twice as long each time, whatever the workload: a rush that comes each hour is |
+|                   | no reason to try the same each hour; what was tried under overload by itself              |
 | LEAST_HORIZON_S   | a workload is taken to last as long as it has, at least a minute: its first windows say   |
 |                   | nothing of its age, and a change that is worth it is worth most at once                   |
 | (spare)           | what nobody uses may go whether the gain can be told or not: it loses the change's own cost |

@@ -10,7 +10,7 @@ from trimtab.referee.experiment import Direction, Experiment
 from trimtab.referee.measure import Measured, Workload
 
 BUDGET_S = 30.0
-REST_S = 600.0
+RESTS, REST_S = 3, 600.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class RefereeState:
         vain = {one for one in self.vain if one[:3] not in so}
         for one in so:
             count = 1 + sum(times for *other, times, _ in self.vain if tuple(other) == one)
-            vain.add((*one, count, at_s + REST_S * 2.0 ** (count - 2) if count > 1 else at_s))
+            vain.add((*one, count, at_s + REST_S * 2.0 ** (count - RESTS) if count >= RESTS else at_s))
         refuted, at = self.refuted | ways, experiment.workload
         return replace(self, refuted=refuted, refuted_at=at, barred=barred, vain=frozenset(vain))
 
