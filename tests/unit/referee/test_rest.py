@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.referee.test_rule import DOWN, WINDOW_S, Bench, ready
 from trimtab.core import Verdict
-from trimtab.referee.state import REST_S
+from trimtab.referee.experiment import Experiment
+from trimtab.referee.measure import Workload
+from trimtab.referee.state import REST_S, RESTS
 
 BUSY = {"request_rate_hz": 150.0, "connection_rate_hz": 75.0, "cpu_ratio": 0.6}
 
@@ -61,11 +63,13 @@ def test_the_other_way_and_other_knobs_do_not_rest() -> None:
 
 
 def test_what_was_tried_under_overload_rests_there_alone() -> None:
-    bench, _ = thrice_in_vain()
+    bench, at_s = thrice_in_vain()
+    state = replace(bench.state, vain=frozenset())
     assert not replace(bench.state, behind=2).resting
-    under = frozenset((name, way, True, count, until_s) for name, way, _, count, until_s in bench.state.vain)
-    assert not replace(bench.state, vain=under).resting
-    assert replace(bench.state, vain=under, behind=2).resting == {("w", -1)}
+    for _ in range(RESTS):
+        state = state.tried(frozenset({("w", -1)}), Experiment({}, (), Workload.of(()), overloaded=True), at_s)
+    assert not state.resting
+    assert replace(state, behind=2).resting == {("w", -1)}
 
 
 def test_a_change_that_is_better_ends_all_rest() -> None:
