@@ -19,6 +19,8 @@ LEAST_WAITING = 1.0
 """Connections that wait on average before more workers are asked for: less is the chance of arrivals."""
 MOSTLY = 0.5
 """Share from which something is the main thing: idle connections among busy workers, stalls in a request's time."""
+STAFFING = 2.0
+"""Square roots of what is at work, beyond which workers are idle in nearly all of the time although arrivals vary."""
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
 
@@ -131,7 +133,9 @@ def needed(r: Readings, m: int) -> float:
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """Fewer workers, where those there are wait for memory, but no fewer than idle connections hold.
 
-    Nor, where connections wait and the CPU has time for more, fewer than would be at work without the stalls.
+    Nor fewer than would be busy without the stalls, where connections wait and the CPU has time for more. Where none
+    wait none is to wait afterwards: that takes as many and `STAFFING` square roots of it, by the rule of staffing for
+    servers to which strangers come.
 
     A limit that is not reached says little of what is there: where most of the time is lost, what is there counts.
 
@@ -145,9 +149,11 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
     lost = 0.0 if ending(r, m) else lost_to_memory(r)
     most = min(m, there) if waits_for_memory(r) >= MOSTLY else m
-    least = r.get("idle_held_workers", 0.0)
-    if r.get("accept_queue_length", 0.0) >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY:
-        least = max(least, needed(r, m))  # who is left does no more than before
+    least, waiting, busy = r.get("idle_held_workers", 0.0), r.get("accept_queue_length"), needed(r, m)
+    if waiting is not None and waiting < LEAST_WAITING:
+        least = max(least, busy + STAFFING * math.sqrt(busy))
+    elif waiting is not None and r.get("cpu_ratio", 1.0) < ALL_BUSY:
+        least = max(least, busy)  # who is left does no more than before
     target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))
     if lost <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
