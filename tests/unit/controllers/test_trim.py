@@ -326,6 +326,14 @@ def test_where_nobody_waits_nobody_is_to_wait_for_a_worker_afterwards(changed: d
     assert with_time(0.0, **{**kept_up, **memory, **changed}).changes == {NAME: left}
 
 
+def test_whether_anybody_waits_has_to_be_known_for_more_than_what_fits_to_remain() -> None:
+    seen = {"busy_workers": 30.0, "idle_workers": 0.0, "memory_pressure_ratio": 0.4, "cpu_ratio": 0.2}
+    memory = {"memory_bytes": 300 * MIB, "worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 100 * MIB}
+    window = window_of(30, {**seen, **memory})
+    unseen = {name: value for name, value in window.readings.items() if name != "accept_queue_length"}
+    assert proposed(replace(window, readings=unseen)).changes == {NAME: 8}
+
+
 def test_where_those_who_are_there_are_hardly_enough_none_of_them_goes() -> None:
     kept_up = {"busy_workers": 30.0, "idle_workers": 0.0, "accept_queue_length": 0.0, "memory_pressure_ratio": 0.12}
     memory = {"memory_bytes": 300 * MIB, "worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 100 * MIB}
