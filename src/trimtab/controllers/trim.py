@@ -26,7 +26,8 @@ Workers that idle connections hold are freed by a shorter keep-alive time, befor
 further, also where more would fit: how many are at work at once the operator has allowed, and what is behind them may
 allow no more. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and
 the same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
-Never fewer than are held, because how long clients think cannot be read. Where fewer workers come first, and those
+Never fewer than are held, because how long clients think cannot be read; and where nobody waits, so many that nobody
+will: n + 2 sqrt(n), with n busy without the stalls. Where fewer workers come first, and those
 who are held now would be most of what remains, the time goes with them.
 
 ST does not fall when m grows, so more workers can save at most AQT. Where it grows with them, since what they wait

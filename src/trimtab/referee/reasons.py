@@ -36,7 +36,7 @@ def tried(rests: bool) -> str:
         rests: whether that is for how often it was in vain, not for this workload.
     """
     if rests:
-        return "tried more than once in this run, and not better: not again for a while"
+        return "tried three times or more in this run, and not better: not again for a while"
     return "tried on this workload already, and not better"
 
 

@@ -64,7 +64,7 @@ back as one. So a limit may come down from 354 workers, by a quarter at a time, 
 go on like that: simulated, more workers and shorter keep-alive times taken so brought as much harm as gain.
 
 The way back to what the run began with needs no budget and no pause, only a reference and a gain that can be seen: a
-user without trimtab would have that.
+user without trimtab would have that. But where it was in vain often it rests like any other.
 """
 
 from __future__ import annotations
