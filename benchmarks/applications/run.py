@@ -12,6 +12,7 @@
     proxy-slowing     likewise, and each takes longer when more than 30 are there
     event-waiting, event-refusing, event-slowing   the same three behind an Apache with event
     fpm-waiting, fpm-refusing, fpm-slowing         behind scripts of PHP-FPM behind nginx: `tune php-fpm`
+    far               a page of our own in mod_php, 8 ms and 4 MiB a worker, whose visitors are 100 ms away: 224 MiB
 
 The first three are Debian's. Apache has Debian's own pool (prefork, 5 started, 5 to 10 spare, at most 150, keep-alive
 5 s; event 2 started of 25 threads each, 25 to 75 spare, at most 150), FPM Debian's own (dynamic, 2 started, 1 to 3
@@ -19,8 +20,8 @@ spare, at most 5) with what `tune php-fpm` asks for, a status page and process_c
 its own; the clients are on another. Where memory is scarce it has as much as is said above, and swap beyond that.
 Visitors come as in liu2003's Fig. 3: six pages each in the mean, three seconds between them, a page with three of its
 files, on connections that the server closes. How many come is a share of what the server can do: before the other
-server 200 requests a second, else by the CPU that a page takes, which one visitor who does not think tells first, in
-the second half of 24 s:
+server 200 requests a second, for those who are far away 83 pages a second, else by the CPU that a page takes, which
+one visitor who does not think tells first, in the second half of 24 s:
 
     rush      memory is scarce; 0.6, and 1.8 times as many between 90 and 190 s of 300 s
     held      memory is ample; 1.1 for 150 s, and 100 clients more who ask for a small file each 4 s and never let go
@@ -49,6 +50,7 @@ from pathlib import Path
 from types import ModuleType
 
 import _django
+import _far
 import _fpm
 import _proxy
 import _request_tracker
@@ -69,6 +71,7 @@ from trimtab.lab._tables import mean
 from trimtab.plants.apache import DEFAULTS, Apache
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
+from trimtab.testbed import far
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.setups import server_cpus
 from trimtab.workloads._distribution import Constant
@@ -83,6 +86,7 @@ APPLICATIONS: dict[str, ModuleType | _proxy.Behind | _fpm.Behind] = {
     **{f"proxy-{kind}": _proxy.Behind(kind) for kind in KINDS},
     **{f"event-{kind}": _proxy.Behind(kind, "event") for kind in KINDS},
     **{f"fpm-{kind}": _fpm.Behind(kind) for kind in KINDS},
+    "far": _far,
 }
 WINDOW_S = 5.0
 COST_S, COST_WINDOW_S = 24.0, 2.0
@@ -152,10 +156,11 @@ class OnApplication:
         spec = replace(spec, cpu_weight=100, memory_limit_bytes=scarce, swap=True)
         with module.serving(spec, self.case.behind_cores) as (bed, site), aside(cpus) as cpu:
             plant, known = getattr(module, "attached", _attached)(bed)
+            address = getattr(module, "ADDRESS", "127.0.0.1")
             plant.check_permissions()  # as `tune` does, which so knows before how long Apache takes to read its files
             with (
                 contextlib.closing(plant),
-                under_load(plant, bed.port, self.clients(site), WARM_S, arm, cpu, context) as loaded,
+                under_load(plant, bed.port, self.clients(site), WARM_S, arm, cpu, context, (), address) as loaded,
             ):
                 yield World(loaded, {**known, "application": self.application})
 
@@ -294,6 +299,8 @@ def main() -> None:
         if not APPLICATIONS[name].SHIPPED.is_dir():
             parser.error(f"no {name} here: install what packages.txt lists as {APPLICATIONS[name].MARK}")
     options.out.mkdir(parents=True, exist_ok=True)
+    if "far" in names:
+        far.enter(_far.DELAY_S)
     lab = replace(
         harm.LAB,
         parts=dict.fromkeys((*cases, AGAIN), ""),

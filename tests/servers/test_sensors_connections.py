@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -134,16 +135,62 @@ held = [server.accept() for _ in range(6)]
 print("ready", flush=True)
 input()
 """
+    with apart(program) as pid:
+        sensor = Connections([("127.0.0.1", 8080)], SystemClock(), pid)
+        stack.callback(sensor.close)
+        assert now(sensor)["open_connections"] == 6
+
+
+@contextlib.contextmanager
+def apart(program: str) -> Iterator[int]:
+    """A process with a network of its own, once it says that it is ready; its id."""
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        sensor = Connections([("127.0.0.1", 8080)], SystemClock(), process.pid)
-        stack.callback(sensor.close)
-        assert now(sensor)["open_connections"] == 6
+        yield process.pid
     finally:
         process.communicate("\n", timeout=PATIENCE_S)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not os.path.exists("/dev/net/tun"), reason="needs root and a TUN device")
+def test_how_far_away_clients_are_is_known_and_that_tls_takes_them_twice(stack: ExitStack) -> None:
+    """A round trip takes as long as it has to and, on a machine that others use, longer: never less."""
+    delay_s = 0.05
+    program = f"""
+import socket
+from trimtab.testbed import far
+far.enter({delay_s})
+server = socket.create_server(("127.0.0.1", 8080), backlog=64)
+clients = [socket.create_connection((far.SERVER, 8080), timeout=30) for _ in range(5)]
+held = [server.accept() for _ in clients]
+print("ready", flush=True)
+input()
+"""
+    with apart(program) as pid:
+        found_s = []
+        for tls in (frozenset[int](), frozenset({8080})):
+            sensor = Connections([("127.0.0.1", 8080)], SystemClock(), pid, tls=tls)
+            stack.callback(sensor.close)
+            readings = now(sensor)
+            assert readings["open_connections"] == 5
+            found_s.append(readings["handshake_s"])
+    print(f"a round trip of {2 * delay_s:g} s reads {found_s[0]:g} s")
+    assert found_s[0] >= 2 * delay_s and found_s[1] == 2 * found_s[0]
+    agree(found_s[0], 2 * delay_s, 0.5, "the round trip")
+
+
+def test_it_is_what_the_kernel_tells_of_the_servers_own_socket(stack: ExitStack) -> None:
+    server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    port = server.getsockname()[1]
+    sensor = Connections([("127.0.0.1", port)], SystemClock(), os.getpid())
+    stack.callback(sensor.close)
+    connected(stack, port)
+    held = stack.enter_context(server.accept()[0])
+    told_us = struct.unpack_from("=I", held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), 148)[0]
+    assert now(sensor)["handshake_s"] == told_us / 1e6
 
 
 @pytest.mark.parametrize("mpm", MPMS)

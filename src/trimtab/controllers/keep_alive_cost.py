@@ -140,7 +140,7 @@ class KeepAliveCost:
         target: share of the intervals so far below which the next 50 ms are not of a burst; at 1 bursts may be cut.
         wait_s: mean wait for a worker above which workers are scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
-        round_trip_s: assumed cost of a new connection to its client beside the wait, which no server can measure.
+        round_trip_s: assumed cost of a new connection to its client beside the wait, which is not measured here.
         memory: idle periods that are remembered at most.
         worthwhile: new connections per idle period that a move has to save.
         shortest_s: shortest time that it sets.

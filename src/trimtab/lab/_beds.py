@@ -21,6 +21,7 @@ from trimtab.plants.apache import Apache
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.sensors import _shared_file
 from trimtab.sensors.load_generator import LoadGenerator
+from trimtab.testbed import far
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.nginx import NginxTestbed
@@ -80,24 +81,28 @@ def under_load(
     cpu: int | None,
     context: Context,
     before: tuple[Sensor, ...] = (),
+    address: str = "127.0.0.1",
 ) -> Iterator[Plant]:
     """The plant under load, once it is warm, with the client's side among its sensors, which are closed in the end.
 
     Args:
         plant: the plant.
-        port: where its server listens, on 127.0.0.1.
+        port: where its server listens.
         populations: the clients.
         warm_s: load before it is warm, in seconds.
         arm: how long it runs, and the seed of the load's randomness.
         cpu: the CPU for the load generator; None for any.
         context: can stop it.
         before: more sensors, whose readings the plant's own replace.
+        address: where clients reach it; another one only in a network of this process's own (`testbed.far`).
 
     Raises:
         TrimtabError: the load generator failed, or it was stopped from outside.
     """
-    clock, length_s = SystemClock(), warm_s + arm.duration_s + LAST_CHANGE_S
-    with LoadRun(f"127.0.0.1:{port}", populations, length_s, clock, seed=arm.seed, cpu=cpu) as load:
+    clock, length_s, remote = SystemClock(), warm_s + arm.duration_s + LAST_CHANGE_S, address == far.SERVER
+    with LoadRun(
+        f"{address}:{port}", populations, length_s, clock, seed=arm.seed, cpu=cpu, allow_remote=remote
+    ) as load:
         for interval in load.follow():
             context.heed_stop()
             if interval.at_s >= warm_s:

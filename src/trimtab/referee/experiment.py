@@ -172,10 +172,11 @@ class Experiment:
         return replace(self, lately=(*self.lately, now)[-2:])
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """Windows with the cost that this experiment compares."""
+        """Windows with the cost that this experiment compares: with another keep-alive time, what clients wait."""
         if self.on_limits:
             return tuple(one.on_limits() for one in windows)
-        return tuple(one.by_inside() for one in windows) if mixed(self.reference) else windows
+        windows = tuple(one.by_inside() for one in windows) if mixed(self.reference) else windows
+        return tuple(one.opened() for one in windows) if self.reconnects else windows
 
     def with_window(self, now: Measured, lost_s: float, backlog: bool, pays: bool = False) -> Experiment:
         """This experiment with one more window; the first pays for the change.

@@ -70,6 +70,8 @@ class Measured:
         error_rate_hz: requests per second that the server answered with an error; None when not measured.
         nothing: whether the objective is 0 though requests were served, where less is better: the best there is.
         at_s: its end, on the run's clock.
+        opening: what clients wait for connections to be opened, in times of the cost, where that is a request's time.
+        reopening: by how much that would be more with a quarter of the keep-alive time.
     """
 
     index: int
@@ -95,6 +97,8 @@ class Measured:
     error_rate_hz: float | None = None
     nothing: bool = False
     at_s: float = 0.0
+    opening: float = 0.0
+    reopening: float = 0.0
 
     @property
     def measured(self) -> bool:
@@ -146,6 +150,11 @@ class Measured:
     def on_limits(self) -> Measured:
         """This window with its excess beyond the limits in place of the objective."""
         return replace(self, log_cost=self.excess, bound=False)
+
+    def opened(self) -> Measured:
+        """This window with what clients wait for their connections in the cost."""
+        log_cost = None if self.log_cost is None else self.log_cost + math.log1p(self.opening)
+        return replace(self, log_cost=log_cost)
 
     def by_inside(self) -> Measured:
         """This window with the time that a connection is inside in place of the objective."""
@@ -235,7 +244,22 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         r.get("error_rate_hz"),
         nothing and log_cost is None,
         window.start_s + window.duration_s,
+        *(_openings(log_cost, r) if objective.metric == "request_time_s" and objective.minimize else ()),
     )
+
+
+def _openings(log_cost: float | None, r: Readings) -> tuple[float, float]:
+    """What clients wait for connections in times of a request's, as in `Measured.opening` and `reopening`.
+
+    Args:
+        log_cost: natural logarithm of a request's time in seconds; None when not known.
+        r: the window's readings.
+    """
+    asked_hz = r.get("request_rate_hz", 0.0)
+    if log_cost is None or asked_hz <= 0:
+        return 0.0, 0.0
+    for_each = r.get("handshake_s", 0.0) / asked_hz / math.exp(log_cost)
+    return for_each * r.get("connection_rate_hz", 0.0), for_each * r.get("cut_rate_hz", 0.0)
 
 
 def alike(windows: tuple[Measured, ...]) -> tuple[Measured, ...]:

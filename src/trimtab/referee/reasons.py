@@ -121,6 +121,11 @@ def estimated(found: Effect, windows: int, on_limits: bool) -> str:
     )
 
 
+def opened_anew() -> str:
+    """A shorter keep-alive time would have far clients open more connections than it is worth."""
+    return "clients are so far away that to connect anew would take them longer than can be gained"
+
+
 def overloaded(drains: bool, live: bool, capacity: float, lost: str) -> str:
     """Why an overloaded server is left alone; empty when the change may be made.
 

@@ -1,9 +1,8 @@
 """The referee: every change is an experiment on a live server, and ends in a verdict.
 
 What it promises. A change is made only when it can be judged, can earn back what it costs, and its possible loss
-fits into a budget. One that makes things worse is taken back by one change, to the configuration that was measured
-good, as it was. What was not measured is not good. A run ends with a server that is better by the evidence, or as it
-was.
+fits into a budget. One that makes things worse is taken back by one change, to what was measured good as it was.
+What was not measured is not good. A run ends with a server that is better by the evidence, or as it was.
 
 The verdict follows from `estimate` (the effect at equal load) and from what the change has cost so far. The unit of
 loss is a second of the server's normal operation: E seconds of excess are as bad for the clients as if all that
@@ -394,7 +393,8 @@ class Referee:
 
     def _worth(self, state: RefereeState, window: Window, move: Move, stop_s: float, as_it_was: bool) -> str:
         """Why a change would cost more than it can bring; empty when it would not."""
-        gain = move.gain or 0.1
+        if (gain := state.gain_of(move)) <= 0:
+            return reasons.opened_anew()
         work = Workload.of(state.reference)
         noise = work.noise_of(alike(state.reference), window.duration_s)
         needed = 0.0 if move.spare else windows_needed(-math.log1p(-min(0.99, gain)), noise)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from statistics import median
 
-from trimtab.core import Configuration, Judgement, Knob, Role
+from trimtab.core import Configuration, Judgement, Knob, Move, Role
 from trimtab.referee.experiment import Direction, Experiment
 from trimtab.referee.measure import Measured, Workload
 
@@ -81,6 +82,19 @@ class RefereeState:
     def on_trial(self) -> Experiment | None:
         """The experiment in force; None where the incumbent is."""
         return self.experiment if self.experiment is not None and self.experiment.returned is None else None
+
+    def gain_of(self, move: Move) -> float:
+        """Share of the cost that a change can save at most; below 0 where it is sure to cost more.
+
+        With a shorter keep-alive time what clients wait to connect is a part of it: of that nothing is saved, and
+        more is lost, which is reckoned for a quarter of the time.
+        """
+        gain, now = move.gain or 0.1, self.in_force
+        kept = [knob.name for knob in self.knobs if knob.role is Role.KEEP_ALIVE]
+        if not any(move.changes.get(name, math.inf) < now.get(name, 0) for name in kept):
+            return gain
+        opening, more = (median(getattr(w, what) for w in self.reference) for what in ("opening", "reopening"))
+        return float((gain - more) / (1 + opening))
 
     def limit_of(self, configuration: Configuration) -> int:
         """The limit of workers in a configuration; 0 where it has several: which the readings count is not known."""

@@ -42,6 +42,14 @@ OPEN_CONNECTIONS = Metric(
     "open_connections", "connections", "time average of client connections that the server holds"
 )
 REQUESTS_UNDER_WAY = Metric("requests_under_way", "requests", "time average of requests begun and not yet answered")
+HANDSHAKE = Metric(
+    "handshake_s",
+    "s",
+    "mean time in which a client opens a connection: a round trip, two with TLS",
+)
+CUT_RATE = Metric(
+    "cut_rate_hz", "Hz", "connections per second that would end sooner with a quarter of the keep-alive time"
+)
 IDLE_HELD_WORKERS = Metric("idle_held_workers", "workers", "time average of workers that wait for an idle connection")
 
 OF_CLASSES = (

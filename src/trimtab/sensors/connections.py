@@ -18,6 +18,16 @@ Averaged over time by the trapezoidal rule:
 | N - R  | idle_held_workers   | workers     | likewise: these wait for an idle connection                       |
 | R      | busy_workers        | workers     | where a worker serves one request (event)                         |
 | W      | residence_s         | s           | N / accept_rate_hz, by Little's law (`_eq1`)                      |
+| H      | handshake_s         | s           | mean of a round trip to each client, of two where its port is TLS |
+
+H is what a client waits, with nothing of the server's in it, before a new connection carries its first request: the
+least round trip that the kernel has seen on each connection (tcpi_min_rtt), for TCP's handshake, and once more for
+that of TLS 1.3 or of a session that goes on. Behind a proxy it is the proxy's.
+
+cut_rate_hz is how many connections a second a quarter of the keep-alive time T would end that now last longer. How
+many idle connections are of an age, between it and it + d, is d times how many idle periods a second come to it. So
+it is (those of T/4 to T/2, less those beyond 3T/4, whom T itself ends soon) / (T/4), which is rather too little: the
+longer an idle period the rarer. Whose client would have closed it, and not asked again, is counted all the same.
 
 Where a status page answers, its count of workers goes before these.
 
@@ -37,7 +47,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +60,8 @@ from trimtab.sensors._edges import fresh_s
 from trimtab.sensors._inet_diag import Address, InetDiag
 from trimtab.sensors._metrics import (
     BUSY_WORKERS,
+    CUT_RATE,
+    HANDSHAKE,
     IDLE_CONNECTIONS,
     IDLE_HELD_WORKERS,
     OPEN_CONNECTIONS,
@@ -69,9 +81,12 @@ _STATES = sum(1 << state for state in (_ESTABLISHED, 4, 5, _CLOSE_WAIT, 9, 11))
 """ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING: the states in which a server holds a socket."""
 _QUEUES = struct.Struct("=IIII")
 _ATTRIBUTE = struct.Struct("=HH")
-_AT_STATE, _AT_QUEUES, _AT_ATTRIBUTES = 17, 72, 88
-_TCP_INFO = struct.Struct("=24xI16xI4xII84xI4xII")
-"""tcp_info: unacked, last_data_sent, last_data_recv, last_ack_recv, notsent_bytes, data_segs_in, data_segs_out."""
+_AT_STATE, _AT_PORT, _AT_QUEUES, _AT_ATTRIBUTES = 17, 20, 72, 88
+_PORT = struct.Struct("!H")
+_TCP_INFO = struct.Struct("=24xI16xI4xII84xIIII")
+"""tcp_info: unacked, last_data_sent, _recv, last_ack_recv, notsent_bytes, min_rtt, data_segs_in, data_segs_out."""
+_NO_ROUND_TRIP = 0xFFFFFFFF
+"""min_rtt where none was seen yet."""
 
 
 class Worker(Enum):
@@ -99,6 +114,8 @@ class Connection(NamedTuple):
         acknowledged_ms: how long ago a segment last acknowledged, in ms.
         segments_in: segments with data so far, from the client.
         segments_out: segments with data so far, from the server.
+        round_trip_us: the least round trip to the client so far, in microseconds; None where none was seen.
+        port: the server's port.
     """
 
     closing: bool
@@ -110,6 +127,8 @@ class Connection(NamedTuple):
     acknowledged_ms: int
     segments_in: int
     segments_out: int
+    round_trip_us: int | None = None
+    port: int = 0
 
     @property
     def under_way(self) -> bool:
@@ -165,11 +184,14 @@ def connection(message: bytes | memoryview) -> Connection | None:
     while at + _ATTRIBUTE.size <= len(message):
         size, kind = _ATTRIBUTE.unpack_from(message, at)
         if kind == _INFO and _ATTRIBUTE.size + _TCP_INFO.size <= size <= len(message) - at:
-            unacked, sent, received, acked, unsent, came, went = _TCP_INFO.unpack_from(message, at + _ATTRIBUTE.size)
+            unacked, sent, received, acked, unsent, trip_us, came, went = _TCP_INFO.unpack_from(
+                message, at + _ATTRIBUTE.size
+            )
             if state == _CLOSE_WAIT:
                 unread = max(0, unread - 1)  # the client's FIN counts as a byte until the server has read the end
             closing = state not in (_ESTABLISHED, _CLOSE_WAIT)
-            return Connection(closing, unread, unacked, unsent, sent, received, acked, came, went)
+            trip, (port,) = None if trip_us == _NO_ROUND_TRIP else trip_us, _PORT.unpack_from(message, _AT_PORT)
+            return Connection(closing, unread, unacked, unsent, sent, received, acked, came, went, trip, port)
         at += max(_ATTRIBUTE.size, (size + 3) & ~3)
     raise NotMeasured("this kernel does not tell of the segments of a connection (tcp_info): Linux 4.6 does")
 
@@ -183,10 +205,20 @@ class Connections(Sensor):
         pid: a process of the server, for its network namespace.
         worker: how long a worker is bound; None where there are none to count.
         shared: the mapped file of the shim, which tells whether a gate is in front; None without one.
+        tls: the ports at which a client has to shake hands once more.
+        kept_ms: the keep-alive time in force, in ms; 0 where that is not known.
     """
 
     name = "connections"
-    metrics = (OPEN_CONNECTIONS, REQUESTS_UNDER_WAY, IDLE_CONNECTIONS, BUSY_WORKERS, IDLE_HELD_WORKERS)
+    metrics = (
+        OPEN_CONNECTIONS,
+        REQUESTS_UNDER_WAY,
+        IDLE_CONNECTIONS,
+        BUSY_WORKERS,
+        IDLE_HELD_WORKERS,
+        HANDSHAKE,
+        CUT_RATE,
+    )
     precedence = Precedence.INFERRED
     sampling_period_s = 0.25
     cheap = True
@@ -198,17 +230,23 @@ class Connections(Sensor):
         pid: int,
         worker: Worker | None = None,
         shared: Path | None = None,
+        tls: frozenset[int] = frozenset(),
+        kept_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._listeners = tuple(listeners)
         self._clock = clock
         self._pid = pid
         self._worker = worker
         self._shared = shared
+        self._tls = tls
+        self._kept_ms = kept_ms
         self._diag: InetDiag | None = None
         self._questions: list[bytearray] = []
         self._began_s = self._last_s = self._window_s = 0.0
         self._held = self._under_way = 0
         self._held_area = self._under_way_area = 0.0
+        self._handshakes_s, self._seen = 0.0, 0
+        self._quarter_ms, self._cut, self._samples = 0.0, 0, 0
         self._costs_s = (0.0, 0.0)
 
     def begin(self) -> None:
@@ -224,6 +262,8 @@ class Connections(Sensor):
             self._take()
         self._began_s = self._last_s
         self._held_area = self._under_way_area = 0.0
+        self._handshakes_s, self._seen = 0.0, 0
+        self._quarter_ms, self._cut, self._samples = self._kept_ms() / 4, 0, 0
 
     def sample(self) -> None:
         """Takes one sample, unless that would take more than its share of the CPU.
@@ -254,6 +294,10 @@ class Connections(Sensor):
             readings |= {"busy_workers": held, "idle_held_workers": held - under_way}
         elif self._worker is Worker.REQUEST:
             readings["busy_workers"] = under_way
+        if self._seen:
+            readings["handshake_s"] = self._handshakes_s / self._seen
+        if self._quarter_ms:
+            readings["cut_rate_hz"] = max(0.0, 1e3 * self._cut / self._samples / self._quarter_ms)
         return readings
 
     def close(self) -> None:
@@ -292,14 +336,25 @@ class Connections(Sensor):
                     if one is not None:
                         held += 1
                         under_way += one.under_way
+                        self._met(one)
         except NotMeasured:
             self.close()
             raise
+        self._samples += 1
         now_s = self._clock.now_s()
         self._costs_s = (self._costs_s[1], now_s - start_s)
         self._held_area += (self._held + held) / 2 * (now_s - self._last_s)
         self._under_way_area += (self._under_way + under_way) / 2 * (now_s - self._last_s)
         self._held, self._under_way, self._last_s = held, under_way, now_s
+
+    def _met(self, one: Connection) -> None:
+        """Adds what its client waits for a connection, where a round trip to it was seen, and how long it is idle."""
+        if self._quarter_ms and not (one.under_way or one.closing):
+            quarter = one.sent_ms // self._quarter_ms
+            self._cut += (quarter == 1) - (quarter >= 3)
+        if one.round_trip_us is not None:
+            self._seen += 1
+            self._handshakes_s += (2 if one.port in self._tls else 1) * one.round_trip_us / 1e6
 
 
 SENSOR = Connections

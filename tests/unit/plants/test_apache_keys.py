@@ -190,3 +190,20 @@ def test_what_is_in_a_token_is_for_apache_to_judge(pairs: Path) -> None:
     token = "pkcs11:token=a;object=b?pin-source=/etc/pin"
     assert said(pairs, *host("ec.crt", f'"{token}"'), started=AT_BOOT) == ""
     assert said(pairs, *host(f'"{token}"', f'"{token}"'), started=AT_BOOT) == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["<VirtualHost *:443>", "SSLEngine on", "</VirtualHost>", "<VirtualHost *:80>", "</VirtualHost>"], {443}),
+        (["<VirtualHost _default_:8443 [::1]:9443>", "SSLEngine On", "</VirtualHost>"], {8443, 9443}),
+        (["<VirtualHost *:443>", "SSLEngine off", "</VirtualHost>"], set()),
+        (["<VirtualHost *:443>", "SSLEngine optional", "</VirtualHost>"], set()),
+        (["<VirtualHost [2001:db8::1]>", "SSLEngine on", "</VirtualHost>"], {80, 443}),
+        (["SSLEngine on"], {80, 443}),
+        (["SSLCertificateFile /etc/ssl/one.pem"], set()),
+    ],
+)
+def test_at_which_ports_clients_shake_hands_for_tls(tmp_path: Path, lines: list[str], wanted: set[int]) -> None:
+    (tmp_path / "main.conf").write_text("\n".join(lines))
+    assert tls.ports(evaluate(Origin(tmp_path / "main.conf", tmp_path)), [80, 443]) == wanted

@@ -21,6 +21,7 @@ from trimtab.sensors.connections import Connection, Connections, Worker, connect
 
 ESTABLISHED, FIN_WAIT2, CLOSE_WAIT = 1, 5, 8
 PROGRAM_AT = 16 + 56 + 4
+UNSEEN = 0xFFFFFFFF
 IDLE = Connection(False, 0, 0, 0, sent_ms=100, received_ms=104, acknowledged_ms=60, segments_in=3, segments_out=9)
 
 
@@ -57,14 +58,24 @@ def test_the_kernel_lists_connections_to_these_addresses_and_no_others(there: li
     assert listed(program, one.packed, one.port) == wanted
 
 
-def message(inode: int, state: int = ESTABLISHED, unread: int = 0, info: bytes = bytes(280)) -> bytes:
-    body = struct.pack("=BBBB", socket.AF_INET, state, 0, 0) + bytes(52) + struct.pack("=IIII", unread, 0, 0, inode)
+def message(inode: int, state: int = ESTABLISHED, unread: int = 0, info: bytes = bytes(280), port: int = 80) -> bytes:
+    body = struct.pack("=BBBB", socket.AF_INET, state, 0, 0) + struct.pack("!HH", port, 40001) + bytes(48)
+    body += struct.pack("=IIII", unread, 0, 0, inode)
     body += struct.pack("=HHI", 5, 8, 0) + struct.pack("=HH", 4 + len(info), 2) + info
     return struct.pack("=IHHII", 16 + len(body), 20, 2, 1, 0) + body
 
 
 def tcp_info(**fields: int) -> bytes:
-    at = {"unacked": 24, "sent": 44, "received": 52, "acked": 56, "unsent": 144, "came": 152, "went": 156}
+    at = {
+        "unacked": 24,
+        "sent": 44,
+        "received": 52,
+        "acked": 56,
+        "unsent": 144,
+        "trip": 148,
+        "came": 152,
+        "went": 156,
+    }
     raw = bytearray(280)
     for name, value in fields.items():
         struct.pack_into("=I", raw, at[name], value)
@@ -72,8 +83,10 @@ def tcp_info(**fields: int) -> bytes:
 
 
 def test_every_field_is_read_from_where_the_kernel_writes_it() -> None:
-    info = tcp_info(unacked=1, sent=2, received=3, acked=4, unsent=5, came=6, went=7)
-    assert connection(message(4711, unread=8, info=info)) == Connection(False, 8, 1, 5, 2, 3, 4, 6, 7)
+    info = tcp_info(unacked=1, sent=2, received=3, acked=4, unsent=5, came=6, went=7, trip=9)
+    assert connection(message(4711, unread=8, info=info, port=443)) == Connection(
+        False, 8, 1, 5, 2, 3, 4, 6, 7, 9, 443
+    )
 
 
 def test_the_clients_end_is_no_byte_of_a_request() -> None:
@@ -117,6 +130,8 @@ class Kernel:
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self.held, self.under_way, self.asked, self.takes_s = clock, 0, 0, 0, 0.0
+        self.trips: list[tuple[int, int]] = []
+        self.infos: list[bytes] = []
 
     def matching(self, host: str, port: int) -> list[Address]:
         return [Address(socket.AF_INET, bytes(4), port)]
@@ -125,7 +140,11 @@ class Kernel:
         self.asked += 1
         self.clock.now += self.takes_s
         for number in range(self.held):
-            yield message(4711, unread=int(number < self.under_way))
+            yield message(4711, unread=int(number < self.under_way), info=tcp_info(trip=UNSEEN))
+        for info in self.infos:
+            yield message(4711, info=info)
+        for trip_us, port in self.trips:
+            yield message(4711, info=tcp_info(trip=trip_us), port=port)
 
     def close(self) -> None: ...
 
@@ -138,7 +157,55 @@ def kernel(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def sensor(clock: FakeClock, worker: Worker | None = None) -> Connections:
-    return Connections([("", 80)], clock, 1, worker)
+    return Connections([("", 80)], clock, 1, worker, tls=frozenset({443}))
+
+
+def test_a_client_waits_for_a_round_trip_before_it_can_ask_and_with_tls_for_two(
+    clock: FakeClock, kernel: Kernel
+) -> None:
+    one = sensor(clock)
+    for trips, wanted_s in (
+        ([(30_000, 80)], 0.03),
+        ([(30_000, 443)], 0.06),
+        ([(10_000, 80), (20_000, 80), (45_000, 443), (UNSEEN, 443)], 0.04),
+    ):
+        kernel.trips = []
+        one.begin()
+        kernel.trips = trips
+        clock.sleep(1.0)
+        assert one.read()["handshake_s"] == pytest.approx(wanted_s)
+
+
+def test_how_many_connections_a_quarter_of_the_keep_alive_time_would_end_follows_from_their_ages(
+    clock: FakeClock, kernel: Kernel
+) -> None:
+    """Of T = 4 s: what is idle for one to two seconds counts, what is for more than three does off it."""
+    one = Connections([("", 80)], clock, 1, kept_ms=lambda: 4000.0)
+    idle_s = [0.2, 0.9, 1.0, 1.5, 1.99, 2.0, 2.9, 3.5]
+    one.begin()
+    kernel.infos = [tcp_info(sent=round(1e3 * age_s), received=round(1e3 * age_s) + 4, came=1) for age_s in idle_s]
+    kernel.infos.append(tcp_info(sent=1500, received=100, came=1))  # a request is under way on it
+    clock.sleep(1.0)
+    assert one.read()["cut_rate_hz"] == (3 - 1) / 1.0
+    one.begin()
+    kernel.infos = [tcp_info(sent=3900, received=3904, came=1)] * 3
+    clock.sleep(1.0)
+    assert one.read()["cut_rate_hz"] == 0.0, "all of them end by the time in force"
+    assert "cut_rate_hz" not in sensor_of_unknown_time(clock).read()
+
+
+def sensor_of_unknown_time(clock: FakeClock) -> Connections:
+    one = sensor(clock)
+    one.begin()
+    clock.sleep(1.0)
+    return one
+
+
+def test_where_no_round_trip_was_seen_nothing_is_said(clock: FakeClock, kernel: Kernel) -> None:
+    one, kernel.held = sensor(clock), 3
+    one.begin()
+    clock.sleep(1.0)
+    assert "handshake_s" not in one.read()
 
 
 def test_counts_are_averaged_over_time(clock: FakeClock, kernel: Kernel) -> None:

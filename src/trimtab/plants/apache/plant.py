@@ -18,7 +18,7 @@ from trimtab.plants._change import Texts
 from trimtab.plants._master import Master
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant, Standing
-from trimtab.plants.apache import knobs, process, snippet
+from trimtab.plants.apache import knobs, process, snippet, tls
 from trimtab.plants.apache.access_log import AccessLog
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
@@ -117,17 +117,22 @@ class Apache(OwnFilePlant):
         """Those of the kernel, the status page, access logs that tell anything, and the shim where it is loaded."""
         clock, pid, limits = self.clock, self.pid, self._server.limits
         status, shared = ServerStatus(self.status_url, clock), shared_of(pid)
+        secure = tls.ports(self._server.config, [port for _, port in self.listeners])
         logs = AccessLog(lambda: self._server.config, self._server.origin.server_root, clock, self._server.held)
         return (
             AcceptQueue(self.listeners, clock, pid, status),
             Resources(pid, clock, limits.threads_per_child),
             HeldBack(self._server),
-            Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared),
+            Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared, secure, self._kept_ms),
             status,
             *((logs,) if logs.there() else ()),
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
             *(() if shared is None else (Shim(shared, clock, status), Pages(shared, clock, status))),
         )
+
+    def _kept_ms(self) -> float:
+        """The keep-alive time in force, in ms; 0 where that is not known."""
+        return self._server.in_force.get("keep_alive_timeout_ms", 0)
 
     def expected_stop(self) -> tuple[float, float, float]:
         """It reads its configuration again while idle processes end; the others finish what they have begun."""

@@ -157,6 +157,22 @@ def _within_host(one: Directive) -> bool:
     return [section for section, _ in one.context] == ["virtualhost"]
 
 
+def ports(configuration: Configuration, there: Iterable[int]) -> frozenset[int]:
+    """The ports at which clients shake hands for TLS too.
+
+    Args:
+        configuration: as it is on disk.
+        there: all ports at which it listens: those of a virtual host that names none.
+    """
+    found: set[int] = set()
+    for one in configuration.named(_ENGINE):
+        if one.args[:1] and one.args[0].lower() == "on":
+            hosts = [addresses.split() for section, addresses in one.context if section == "virtualhost"]
+            named = [address.rpartition(":")[2] for address in (hosts[-1] if hosts else [""])]
+            found.update(*({int(port)} if port.isdecimal() else there for port in named))
+    return frozenset(found)
+
+
 def stapling_s(configuration: Configuration) -> int | None:
     """How long a handshake may wait for an OCSP responder, in seconds; None where nothing is stapled."""
     if not any(one.args[0].lower() == "on" for one in configuration.named(_STAPLING) if one.args):
