@@ -77,7 +77,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, po
     short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY
     share = power * queue_share(r) if short else 0.0
     lost = min(0.99, share if fewer is None else max(share, fewer.lost))
-    if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
+    if lost <= 0 or busy <= 0 or held < MOSTLY * busy or knob.domain.clip(now / LEAP) >= now:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
     also = {} if fewer is None or share >= lost else {fewer.knob.name: fewer.target}
@@ -94,9 +94,10 @@ def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
         now: the keep-alive time in force.
         knob: the keep-alive time.
     """
-    if r.get("idle_held_workers", 0.0) < MOSTLY * fewer.target:
+    shorter = knob.domain.clip(now / LEAP)
+    if r.get("idle_held_workers", 0.0) < MOSTLY * fewer.target or shorter >= now:
         return fewer
-    return replace(fewer, also={knob.name: knob.domain.clip(now / LEAP)})
+    return replace(fewer, also={knob.name: shorter})
 
 
 def unused(r: Readings, m: int, fit: int | None, knob: Knob, most: float) -> Cause | None:

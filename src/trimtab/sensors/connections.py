@@ -87,6 +87,8 @@ _TCP_INFO = struct.Struct("=24xI16xI4xII84xIIII")
 """tcp_info: unacked, last_data_sent, _recv, last_ack_recv, notsent_bytes, min_rtt, data_segs_in, data_segs_out."""
 _NO_ROUND_TRIP = 0xFFFFFFFF
 """min_rtt where none was seen yet."""
+_FARTHEST_US = 1_000_000
+"""More is no distance (by satellite it is 0.6 s): such a client answers late, and may mean to."""
 
 
 class Worker(Enum):
@@ -354,7 +356,7 @@ class Connections(Sensor):
             self._cut += (quarter == 1) - (quarter >= 3)
         if one.round_trip_us is not None:
             self._seen += 1
-            self._handshakes_s += (2 if one.port in self._tls else 1) * one.round_trip_us / 1e6
+            self._handshakes_s += (2 if one.port in self._tls else 1) * min(one.round_trip_us, _FARTHEST_US) / 1e6
 
 
 SENSOR = Connections

@@ -279,6 +279,20 @@ def test_workers_that_idle_connections_hold_are_freed_before_the_limit_is_touche
     assert not full.changes, "freed workers would have no CPU left to use"
 
 
+def test_a_time_that_may_be_no_shorter_is_left_and_what_is_lost_is_a_reason_for_the_limit_alone() -> None:
+    """As behind a proxy that keeps idle connections for as long."""
+    fixed = replace(TIME, domain=Domain(5000, 60_000))
+    waiting = {"accept_queue_length": 30.0, "accept_queue_delay_s": 1.0, "response_time_s": 1.1}
+    held = {"busy_workers": 30.0, "idle_held_workers": 27.0, "idle_workers": 0.0, "cpu_ratio": 0.2}
+    memory = {"memory_pressure_ratio": 0.6, "worker_memory_bytes": 1e6, "swap_free_bytes": 1e9}
+    for readings, way in (({**held, **waiting}, 1), ({**held, **memory, "idle_held_workers": 20.0}, -1)):
+        window = window_of(30, readings)
+        window = replace(window, configuration={**window.configuration, "keep": 5000})
+        _, move = TRIM.step(TRIM.start((worker_knob(), fixed), 0), Trial(window))
+        assert set(move.changes) == {NAME} and (move.changes[NAME] - 30) * way > 0, move.reason
+        assert "keep" not in move.reason
+
+
 def test_where_they_wait_for_memory_fewer_workers_belong_to_it_but_not_fewer_than_are_held() -> None:
     move = with_time(12.0, memory_pressure_ratio=0.6)
     assert move.changes == {"keep": 1250, NAME: 22}

@@ -150,8 +150,22 @@ def test_that_applications_that_apache_runs_begin_anew_is_said(tmp_path: Path, l
 def test_that_health_checks_of_a_proxy_in_front_may_fail_within_a_change_is_said(
     tmp_path: Path, mpm: str, line: str, said: bool
 ) -> None:
-    notes = cautions(tmp_path, mpm, line)
-    assert any(note.startswith(f"requests come through a proxy ({tmp_path}") for note in notes) is said
+    notes = [
+        one for one in cautions(tmp_path, mpm, line) if one.startswith(f"requests come through a proxy ({tmp_path}")
+    ]
+    assert any("health checks must not" in note for note in notes) is said
+
+
+@pytest.mark.parametrize(("line", "least_ms"), [("RemoteIPHeader X-Forwarded-For", 65_000), ("", 1)])
+@pytest.mark.parametrize("mpm", ["prefork", "worker", "event"])
+def test_behind_a_proxy_the_keep_alive_time_is_made_no_shorter(
+    tmp_path: Path, mpm: str, line: str, least_ms: int
+) -> None:
+    """A proxy that keeps idle connections for 60 s would send requests into closed ones, as a 502 that none sees."""
+    knob = knobs(read(tmp_path, mpm, "KeepAliveTimeout 65", line))[1]
+    assert (knob.domain.minimum, knob.domain.maximum) == (least_ms, 65_000)
+    said = "the keep-alive time is made no shorter"
+    assert any(said in note for note in cautions(tmp_path, mpm, line)) is bool(line)
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,6 @@ _BRIEF_S = 1.0
 """A program that takes longer to read its configuration is not only slow to start."""
 _INSTANCE = re.compile(r"/etc/apache2-([\w.-]+)/apache2\.conf")
 """The main file of one of several on Debian, each with a command of its own (`setup-instance`)."""
-_BEHIND_A_PROXY = ("remoteipheader", "remoteipproxyprotocol")
-"""Directives of mod_remoteip that nobody sets but for a proxy in front."""
 _ALONE = {"ONE_PROCESS", "DEBUG"}
 """With one of these defined Apache starts no workers (`prefork_pre_config` and its like)."""
 STARTED_WITH = "it keeps the ServerLimit and ThreadLimit with which it was started: stop and start it for other ones"
@@ -312,11 +310,14 @@ class Attached:
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
                 "a 500 (AH10246)"
             )
-        proxied = [d for d in self._config.named(*_BEHIND_A_PROXY) if d.args and d.args[0].lower() != "off"]
-        if proxied and self.limits.mpm == "prefork":
+        if proxied := self.limits.proxied:
+            fewer = (
+                "; a change to fewer workers while many are busy lets none begin for a second or two, within which "
+                "its health checks must not take this server out"
+            )
             self.notes.append(
-                f"requests come through a proxy ({proxied[0].where}): a change to fewer workers while many are busy "
-                "lets none begin for a second or two, within which its health checks must not take this server out"
+                f"requests come through a proxy ({proxied}): the keep-alive time is made no shorter, as it may send "
+                f"requests into connections that it takes for open{fewer if self.limits.mpm == 'prefork' else ''}"
             )
         if (waiting_s := tls.stapling_s(self._config)) is not None:
             self.notes.append(

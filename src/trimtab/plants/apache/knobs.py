@@ -28,6 +28,8 @@ DIRECTIVES: dict[str, tuple[str, ...]] = {
 
 NATIVE = {"max_request_workers": "MaxRequestWorkers", "keep_alive_timeout_ms": "KeepAliveTimeout"}
 
+_BEHIND_A_PROXY = ("remoteipheader", "remoteipproxyprotocol")
+"""Directives of mod_remoteip that nobody sets but for a proxy in front."""
 _OTHER_THREADS = 2
 """Of a process with threads for its workers: its first one, and the one that accepts."""
 _UNITS_MS = {None: 1000, "s": 1000, "ms": 1, "mi": 60_000, "h": 3_600_000}
@@ -46,6 +48,7 @@ class Limits:
         spare_servers: idle processes below which prefork starts others.
         keep_alive: whether persistent connections are on.
         vhost_keep_alive: where a virtual host has its own KeepAliveTimeout, which overrides the general one.
+        proxied: where it stands that requests come through a proxy; empty where that is not known.
     """
 
     mpm: str
@@ -56,6 +59,7 @@ class Limits:
     spare_servers: int
     keep_alive: bool
     vhost_keep_alive: tuple[str, ...]
+    proxied: str = ""
 
     @property
     def values(self) -> dict[str, int]:
@@ -91,6 +95,7 @@ def limits(configuration: Configuration) -> Limits:
     timeouts = configuration.named("keepalivetimeout")
     general = [d for d in timeouts if not d.context]
     switch = [d for d in configuration.named("keepalive") if not d.context and d.args]
+    proxied = [d.where for d in configuration.named(*_BEHIND_A_PROXY) if d.args and d.args[0].lower() != "off"]
     return Limits(
         mpm,
         server_limit,
@@ -100,6 +105,7 @@ def limits(configuration: Configuration) -> Limits:
         max(1, _number(configuration, ("minspareservers",), 5)),
         not switch or switch[-1].args[0].lower() != "off",
         tuple(d.where for d in timeouts if any(section == "virtualhost" for section, _ in d.context)),
+        proxied[0] if proxied else "",
     )
 
 
@@ -123,6 +129,10 @@ def written(knob: str, value: int) -> str:
 
 def knobs(found: Limits, room: int | None = None) -> tuple[Knob, ...]:
     """The knobs of an Apache with these limits.
+
+    Behind a proxy the keep-alive time becomes no shorter: one that keeps idle connections for longer sends requests
+    into those that are just being closed, and its clients get a 502, of which nothing is seen here. So that time is
+    to be longer than the proxy's own (AWS: 60 s).
 
     Args:
         found: its limits.
@@ -151,7 +161,12 @@ def knobs(found: Limits, room: int | None = None) -> tuple[Knob, ...]:
             "keep_alive_timeout_ms",
             NATIVE["keep_alive_timeout_ms"],
             "ms",
-            Domain(1, longest, 1, "a longer time would only hold idle workers"),
+            Domain(
+                found.keep_alive_timeout_ms if found.proxied else 1,
+                longest,
+                1,
+                "a longer time would only hold idle workers",
+            ),
             5000,
             How.RELOAD,
             "a graceful reload: idle keep-alive connections are closed and all workers start anew",
