@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from statistics import mean
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from trimtab.errors import NotMeasured
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
 from trimtab.observer import Observer, Stop
-from trimtab.plants.apache import Apache
+from trimtab.plants.apache import Apache, tls
 from trimtab.sensors.connections import Connections, Worker
 from trimtab.sensors.shim import Shim
 from trimtab.testbed.apache_config import Mpm
@@ -96,7 +97,8 @@ def test_connections_count_from_the_accept_to_the_close_and_requests_to_the_repl
     assert now(sensor)["requests_under_way"] == 11, "read"
     for one in held[:4]:
         one.sendall(b"a reply")
-    assert now(sensor) == {"open_connections": 29, "requests_under_way": 7, "idle_connections": 22}
+    seen, expected = now(sensor), {"open_connections": 29, "requests_under_way": 7, "idle_connections": 22}
+    assert seen == {**expected, "handshake_s": seen["handshake_s"]}, "replies tell how far away clients are"
     for one in held[:3]:
         one.close()
     clients[4].close()
@@ -160,12 +162,16 @@ def test_how_far_away_clients_are_is_known_and_that_tls_takes_them_twice(stack: 
     """A round trip takes as long as it has to and, on a machine that others use, longer: never less."""
     delay_s = 0.05
     program = f"""
-import socket
+import socket, time
 from trimtab.testbed import far
 far.enter({delay_s})
 server = socket.create_server(("127.0.0.1", 8080), backlog=64)
 clients = [socket.create_connection((far.SERVER, 8080), timeout=30) for _ in range(5)]
-held = [server.accept() for _ in clients]
+held = [server.accept()[0] for _ in clients]
+for one, client in zip(held, clients):
+    one.sendall(b"a reply")
+    client.recv(7)
+time.sleep({10 * delay_s})
 print("ready", flush=True)
 input()
 """
@@ -189,6 +195,9 @@ def test_it_is_what_the_kernel_tells_of_the_servers_own_socket(stack: ExitStack)
     stack.callback(sensor.close)
     connected(stack, port)
     held = stack.enter_context(server.accept()[0])
+    assert "handshake_s" not in now(sensor), "nothing was sent yet"
+    held.sendall(b"a reply")
+    time.sleep(0.02)
     told_us = struct.unpack_from("=I", held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), 148)[0]
     assert now(sensor)["handshake_s"] == told_us / 1e6
 
@@ -212,6 +221,25 @@ def test_apaches_held_and_idle_connections_are_those_of_its_scoreboard(mpm: Mpm,
             return expected.items() <= seen.items() and expected.items() <= now(sensor).items()
 
         eventually(agree, "the scoreboard has others")
+
+
+def test_apaches_own_time_and_its_ports_of_tls_are_told_to_the_sensor(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[frozenset[int], float]] = []
+
+    class Told(Connections):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            told.append((self._tls, self._kept_ms()))
+
+    monkeypatch.setattr("trimtab.plants.apache.plant.Connections", Told)
+    monkeypatch.setattr(tls, "ports", lambda configuration, there: frozenset(there))
+    with private("prefork", keep_alive_timeout_ms=int(PATIENCE_S * 1000)) as bed:
+        page(connected(stack, bed.testbed.port), "/file5k.html")
+        seen = window(stack, bed.attach(), 0.5).readings
+        assert {"handshake_s", "cut_rate_hz"} <= seen.keys()
+        assert all(bed.testbed.port in ports and kept_ms == PATIENCE_S * 1000 for ports, kept_ms in told) and told
 
 
 def window(stack: ExitStack, plant: Apache, length_s: float = 1.0) -> Window:

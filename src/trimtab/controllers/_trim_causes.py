@@ -23,6 +23,9 @@ STAFFING = 2.0
 """Square roots of what is at work, beyond which workers are idle in nearly all of the time although arrivals vary."""
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
+ROUND_TRIPS = 3.0
+"""Round trips that a connection is kept for at least: the next request of a page comes one after the reply, and what
+the client does with that comes on top. With less no connection is used twice, and each holds a worker as before."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,21 @@ class Cause:
         return 1 if self.target > now else -1
 
 
-def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, power: float) -> Cause | None:
+def shorter(now: int, knob: Knob, away_s: float) -> int | None:
+    """A quarter of the keep-alive time; None where that may be no shorter by a good part.
+
+    Args:
+        now: the time in force, in ms.
+        knob: the keep-alive time.
+        away_s: what a client waits for a connection, in seconds; 0 where that is not known.
+    """
+    found = knob.domain.clip(max(now / LEAP, 1e3 * ROUND_TRIPS * away_s))
+    return found if 2 * found <= now else None
+
+
+def held_idle(
+    r: Readings, m: int, now: int, knob: Knob, to: int | None, fewer: Cause | None, power: float
+) -> Cause | None:
     """A shorter keep-alive time, where idle connections hold most of the busy workers and something is lost by it.
 
     Where that is memory, workers who are let go save none as long as they stay: then fewer of them belong to it, and
@@ -70,6 +87,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, po
         m: the worker limit in force.
         now: the keep-alive time in force.
         knob: the keep-alive time.
+        to: the shorter one; None for none.
         fewer: fewer workers, where those there are wait for memory.
     """
     busy, held = r.get("busy_workers", 0.0), r.get("idle_held_workers", 0.0)
@@ -77,27 +95,26 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None, po
     short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY
     share = power * queue_share(r) if short else 0.0
     lost = min(0.99, share if fewer is None else max(share, fewer.lost))
-    if lost <= 0 or busy <= 0 or held < MOSTLY * busy or knob.domain.clip(now / LEAP) >= now:
+    if to is None or lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
     also = {} if fewer is None or share >= lost else {fewer.knob.name: fewer.target}
-    capacity = (1 / (1 - held / busy * (1 - 1 / LEAP))) ** power
-    return Cause(knob, knob.domain.clip(now / LEAP), why, lost, capacity, also=also)
+    capacity = (1 / (1 - held / busy * (1 - to / now))) ** power
+    return Cause(knob, to, why, lost, capacity, also=also)
 
 
-def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
+def with_time(fewer: Cause, r: Readings, knob: Knob, to: int | None) -> Cause:
     """Fewer workers, and a shorter keep-alive time where idle connections would hold most of those that remain.
 
     Args:
         fewer: fewer workers.
         r: the window's readings.
-        now: the keep-alive time in force.
         knob: the keep-alive time.
+        to: the shorter one; None for none.
     """
-    shorter = knob.domain.clip(now / LEAP)
-    if r.get("idle_held_workers", 0.0) < MOSTLY * fewer.target or shorter >= now:
+    if to is None or r.get("idle_held_workers", 0.0) < MOSTLY * fewer.target:
         return fewer
-    return replace(fewer, also={knob.name: shorter})
+    return replace(fewer, also={knob.name: to})
 
 
 def unused(r: Readings, m: int, fit: int | None, knob: Knob, most: float) -> Cause | None:

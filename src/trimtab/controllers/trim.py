@@ -26,9 +26,10 @@ Workers that idle connections hold are freed by a shorter keep-alive time, befor
 further, also where more would fit: how many are at work at once the operator has allowed, and what is behind them may
 allow no more. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and
 the same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
-Never fewer than are held, because how long clients think cannot be read; and where nobody waits, so many that nobody
-will: n + 2 sqrt(n), with n busy without the stalls. Where fewer workers come first, and those
-who are held now would be most of what remains, the time goes with them.
+It becomes no shorter than three round trips to the clients, one of which lies between two requests of a page: with
+less no connection is used twice. Never fewer workers than are held, because how long clients think cannot be read;
+and where nobody waits, so many that nobody will: n + 2 sqrt(n), with n busy without the stalls. Where fewer workers
+come first, and those who are held now would be most of what remains, the time goes with them.
 
 ST does not fall when m grows, so more workers can save at most AQT. Where it grows with them, since what they wait
 for is behind them, they save as little of it as windows of this run tell (`_behind`). Fewer can save at most the
@@ -91,6 +92,7 @@ class State:
         needed: the most workers that did something in a window so far.
         queued: of the last windows, the worker limit in force and the queue's share of the response time.
         worked: what workers did in the last windows.
+        away_s: what a client waits for a connection, as it was last known, in seconds; 0 where it was not.
     """
 
     knob: Knob
@@ -101,6 +103,7 @@ class State:
     needed: float = 0.0
     queued: tuple[tuple[int, float], ...] = ()
     worked: tuple[behind.Work, ...] = ()
+    away_s: float = 0.0
 
     @property
     def power(self) -> float:
@@ -162,7 +165,8 @@ class Trim:
         did = behind.work(window, state.keep_alive is not None, self.worthwhile)
         worked = state.worked if did is None else (*state.worked, did)[-REMEMBERED:]
         learned = state.memory.learned(window.readings, m)
-        state = replace(state, memory=learned, needed=most, queued=queued, worked=worked)
+        away_s = window.readings.get("handshake_s", state.away_s)
+        state = replace(state, memory=learned, needed=most, queued=queued, worked=worked, away_s=away_s)
         judgement = trial.judgement
         if judgement is not None and not judgement.final and judgement.verdict is not Verdict.SAME:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
@@ -213,9 +217,10 @@ class Trim:
         if state.keep_alive and held:
             names = knob.name, state.keep_alive.name
             free, shortens = (name not in state.withdrawn and (name, -1) not in refuted for name in names)
-            shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None, state.power)
+            to = causes.shorter(held, state.keep_alive, state.away_s)
+            shorter = causes.held_idle(r, m, held, state.keep_alive, to, fewer if free else None, state.power)
             if shortens and fewer is not None:
-                fewer = causes.with_time(fewer, r, held, state.keep_alive)
+                fewer = causes.with_time(fewer, r, state.keep_alive, to)
         found = (
             causes.missed(r, m, state.spared, knob),
             causes.unused(r, m, fit, knob, state.needed),

@@ -22,7 +22,8 @@ Averaged over time by the trapezoidal rule:
 
 H is what a client waits, with nothing of the server's in it, before a new connection carries its first request: the
 least round trip that the kernel has seen on each connection (tcpi_min_rtt), for TCP's handshake, and once more for
-that of TLS 1.3 or of a session that goes on. Behind a proxy it is the proxy's.
+that of TLS 1.3 or of a session that goes on. Behind a proxy it is the proxy's. Only where a reply has been received
+does it count: a handshake takes longer while the server's own queue is full.
 
 cut_rate_hz is how many connections a second a quarter of the keep-alive time T would end that now last longer. How
 many idle connections are of an age, between it and it + d, is d times how many idle periods a second come to it. So
@@ -354,7 +355,8 @@ class Connections(Sensor):
         if self._quarter_ms and not (one.under_way or one.closing):
             quarter = one.sent_ms // self._quarter_ms
             self._cut += (quarter == 1) - (quarter >= 3)
-        if one.round_trip_us is not None:
+        answered = one.segments_out > 0 and not one.unacked_segments
+        if answered and one.round_trip_us is not None:
             self._seen += 1
             self._handshakes_s += (2 if one.port in self._tls else 1) * min(one.round_trip_us, _FARTHEST_US) / 1e6
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.referee.test_rule import DOWN, WINDOW_S, Bench
-from trimtab.core import Move, Objective, Window
+from trimtab.core import Move, Objective, Verdict, Window
 from trimtab.referee.measure import measured
 
 SHORTER = {"k": 1250}
@@ -36,7 +36,8 @@ def test_for_clients_far_away_it_goes_back(handshake_s: float) -> None:
 def test_another_change_is_judged_by_the_servers_own_time() -> None:
     """Who is near is among the others, and three times as long for him is no less harm."""
     each = {"handshake_s": 1.0, "busy_workers": 1.0, "idle_workers": 50.0}
-    assert Bench().see(12, **each).change(w=100).see(6, 0.06, **each).backs == [{"w": 150}]
+    bench = Bench().see(12, **each).change(w=100).see(6, 0.06, **each)
+    assert bench.backs == [{"w": 150}] and bench.state.judgement.verdict is Verdict.WORSE
 
 
 def test_a_shorter_time_gains_no_share_of_what_clients_wait_to_connect() -> None:
