@@ -299,8 +299,11 @@ def main() -> None:
         if not APPLICATIONS[name].SHIPPED.is_dir():
             parser.error(f"no {name} here: install what packages.txt lists as {APPLICATIONS[name].MARK}")
     options.out.mkdir(parents=True, exist_ok=True)
-    if "far" in names:
-        far.enter(_far.DELAY_S)
+    if "far" in names:  # the others find their own loopback there too
+        try:
+            far.enter(_far.DELAY_S)
+        except TrimtabError as error:
+            parser.error(str(error))
     lab = replace(
         harm.LAB,
         parts=dict.fromkeys((*cases, AGAIN), ""),

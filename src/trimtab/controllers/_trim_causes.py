@@ -24,8 +24,9 @@ STAFFING = 2.0
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
 ROUND_TRIPS = 3.0
-"""Round trips that a connection is kept for at least: the next request of a page comes one after the reply, and what
-the client does with that comes on top. With less no connection is used twice, and each holds a worker as before."""
+"""A connection is kept for at least so many times what a client waits to connect, a round trip and with TLS two: the
+next request of a page comes a round trip after the reply, and what the client does with that comes on top. With less
+no connection is used twice, and each holds a worker as before."""
 
 
 @dataclass(frozen=True)

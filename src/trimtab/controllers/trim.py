@@ -26,10 +26,10 @@ Workers that idle connections hold are freed by a shorter keep-alive time, befor
 further, also where more would fit: how many are at work at once the operator has allowed, and what is behind them may
 allow no more. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and
 the same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
-It becomes no shorter than three round trips to the clients, one of which lies between two requests of a page: with
-less no connection is used twice. Never fewer workers than are held, because how long clients think cannot be read;
-and where nobody waits, so many that nobody will: n + 2 sqrt(n), with n busy without the stalls. Where fewer workers
-come first, and those who are held now would be most of what remains, the time goes with them.
+It becomes no shorter than three round trips to the clients (six with TLS), one of which lies between two requests of
+a page: with less no connection is used twice. Never fewer workers than are held, because how long clients think
+cannot be read; and where nobody waits, so many that nobody will: n + 2 sqrt(n), with n busy without the stalls. Where
+fewer workers come first, and those who are held now would be most of what remains, the time goes with them.
 
 ST does not fall when m grows, so more workers can save at most AQT. Where it grows with them, since what they wait
 for is behind them, they save as little of it as windows of this run tell (`_behind`). Fewer can save at most the
