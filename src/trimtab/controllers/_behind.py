@@ -43,8 +43,12 @@ class Work:
         return self.worker_s / self.duration_s
 
 
-def work(window: Window, keeps: bool, worthwhile: float) -> Work | None:
-    """What workers did in a window; None where that cannot be told.
+UNTOLD = Work(0.0, 0.0, 0.0, free=False)
+"""Of a window that does not tell, as while the status page is silent: the windows before it are not now."""
+
+
+def work(window: Window, keeps: bool, worthwhile: float) -> Work:
+    """What workers did in a window; `UNTOLD` where that cannot be told.
 
     On a CPU that is shared evenly, and used for a share rho of the time, rho / (1 - rho) are inside in the mean:
     these wait for nothing else.
@@ -56,7 +60,7 @@ def work(window: Window, keeps: bool, worthwhile: float) -> Work | None:
     """
     r = window.readings
     if "busy_workers" not in r or "request_rate_hz" not in r or (keeps and "idle_held_workers" not in r):
-        return None
+        return UNTOLD
     cpu = r.get("cpu_ratio", 1.0)
     free = waits_for_memory(r) < worthwhile and cpu < ALL_BUSY
     rho = min(MOST_UTILISATION, cpu)

@@ -163,7 +163,7 @@ class Trim:
         most = max(state.needed, causes.needed(window.readings, m))
         queued = (*state.queued, (m, causes.queued(window.readings, m)))[-QUEUES:]
         did = behind.work(window, state.keep_alive is not None, self.worthwhile)
-        worked = state.worked if did is None else (*state.worked, did)[-REMEMBERED:]
+        worked = (*state.worked, did)[-REMEMBERED:]
         learned = state.memory.learned(window.readings, m)
         away_s = window.readings.get("handshake_s", state.away_s)
         state = replace(state, memory=learned, needed=most, queued=queued, worked=worked, away_s=away_s)
