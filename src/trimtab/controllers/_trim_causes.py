@@ -184,6 +184,8 @@ def too_few(
 ) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
+    They come to the CPU as strangers do, so that it would be idle now and then with as many as it has time for.
+
     What fits is counted with memory that workers hold and hardly touch. So where waits for memory take less than half
     of what the queue does, and there is swap for the case that it is touched, one step may go beyond it.
 
@@ -199,7 +201,8 @@ def too_few(
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
     if cpu is None or not queued(r, m):
         return None
-    grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
+    full = m / max(cpu, 0.05)  # step 2 of the heuristic: enough if they came to the CPU one after the other
+    grown = min(full + STAFFING * math.sqrt(full), LEAP * m)  # no blind leap
     step = min(grown, ratio * m)
     swappable = (step - m) * r.get("worker_memory_bytes", math.inf) < r.get("swap_free_bytes", 0.0)
     most = math.inf if fit is None else max(fit, step if swappable and stalls(r) < share / 2 else 0)

@@ -17,7 +17,7 @@ cause costs something that can be read:
     too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
-    grow = m / CPU                               CPU line of the heuristic's step 2, at most 4 m
+    grow = n + 2 sqrt(n), n = m / CPU            CPU line of the heuristic's step 2 and staffing, at most 4 m
 
 Where workers wait for memory and most are idle, the idle ones go first, down to what fits or twice what was ever
 needed: nobody misses them. Where they are missed after all, because more come, the limit of before comes back, if no
