@@ -30,12 +30,14 @@ class Work:
         replies: requests that they completed.
         duration_s: length of the window.
         free: whether they waited for neither memory nor the CPU as far as that counts.
+        limit: the worker limit in force; 0 where it does not matter.
     """
 
     worker_s: float
     replies: float
     duration_s: float
     free: bool = True
+    limit: int = 0
 
     @property
     def at_work(self) -> float:
@@ -43,12 +45,8 @@ class Work:
         return self.worker_s / self.duration_s
 
 
-UNTOLD = Work(0.0, 0.0, 0.0, free=False)
-"""Of a window that does not tell, as while the status page is silent: the windows before it are not now."""
-
-
-def work(window: Window, keeps: bool, worthwhile: float) -> Work:
-    """What workers did in a window; `UNTOLD` where that cannot be told.
+def work(window: Window, keeps: bool, worthwhile: float, limit: int = 0) -> Work | None:
+    """What workers did in a window; None where that cannot be told.
 
     On a CPU that is shared evenly, and used for a share rho of the time, rho / (1 - rho) are inside in the mean:
     these wait for nothing else.
@@ -57,27 +55,33 @@ def work(window: Window, keeps: bool, worthwhile: float) -> Work:
         window: the window.
         keeps: whether workers may be held by idle connections.
         worthwhile: share of the time from which waits for memory count.
+        limit: the worker limit in force.
     """
     r = window.readings
     if "busy_workers" not in r or "request_rate_hz" not in r or (keeps and "idle_held_workers" not in r):
-        return UNTOLD
+        return None
     cpu = r.get("cpu_ratio", 1.0)
     free = waits_for_memory(r) < worthwhile and cpu < ALL_BUSY
     rho = min(MOST_UTILISATION, cpu)
     on_cpu = r.get("cpu_cores", 1.0) * rho / (1 - rho)
     at_work = max(0.0, r["busy_workers"] - r.get("idle_held_workers", 0.0) - on_cpu)
-    return Work(at_work * window.duration_s, r["request_rate_hz"] * window.duration_s, window.duration_s, free)
+    replies = r["request_rate_hz"] * window.duration_s
+    return Work(at_work * window.duration_s, replies, window.duration_s, free, limit)
 
 
-def elasticity(windows: Sequence[Work], lately: int) -> float:
+def elasticity(windows: Sequence[Work], lately: int, limit: int = 0) -> float:
     """By which power of the workers at work more is completed, from 0 to 1, Eq. (T3); 1 where nothing tells.
 
     Args:
         windows: the last windows, oldest first.
         lately: how many of them are now; they are compared with those before them in which at most half as many
             were at work, and with those in which twice as many were, if these were free.
+        limit: the worker limit in force. Windows of another say nothing of now, as while the status page is silent.
     """
-    now, before = _sum(windows[-lately:]), [one for one in windows[:-lately] if one.free]
+    now, before = (
+        _sum([one for one in windows[-lately:] if one.limit == limit]),
+        [one for one in windows[:-lately] if one.free],
+    )
     fewer = _sum([one for one in before if 2 * one.at_work <= now.at_work])
     more = _sum([one for one in before if one.at_work >= 2 * now.at_work])
     pairs = (fewer, now), (now, more)

@@ -108,7 +108,7 @@ class State:
     @property
     def power(self) -> float:
         """By which power of the workers at work more is completed, Eq. (T3)."""
-        return behind.elasticity(self.worked, QUEUES)
+        return behind.elasticity(self.worked, QUEUES, self.queued[-1][0] if self.queued else 0)
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class Trim:
             return state, Move.hold(f"the value of {knob.name} in force is not known")
         most = max(state.needed, causes.needed(window.readings, m))
         queued = (*state.queued, (m, causes.queued(window.readings, m)))[-QUEUES:]
-        did = behind.work(window, state.keep_alive is not None, self.worthwhile)
-        worked = (*state.worked, did)[-REMEMBERED:]
+        did = behind.work(window, state.keep_alive is not None, self.worthwhile, m)
+        worked = state.worked if did is None else (*state.worked, did)[-REMEMBERED:]
         learned = state.memory.learned(window.readings, m)
         away_s = window.readings.get("handshake_s", state.away_s)
         state = replace(state, memory=learned, needed=most, queued=queued, worked=worked, away_s=away_s)
